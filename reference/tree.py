@@ -1,0 +1,123 @@
+"""Drafts: K paths of L tokens, given in advance or drawn when a verifier first looks at them.
+
+Looking late costs nothing and changes no law, since unseen tokens are independent of everything
+decided before. It is what makes exact enumeration affordable: a draft that nobody looks at does not
+branch, and asking whether a draft passes through a prefix branches two ways instead of V ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from draftproof.reference.chance import Chance, Draft
+from draftproof.reference.models import Model, Prefix
+from draftproof.reference.numbers import ONE, ZERO, rational
+
+__all__ = ["Drafts", "FixedDrafts", "SampledDrafts", "alive", "distinct_prefixes"]
+
+
+class Drafts(Protocol):
+    """What a verifier may ask about its drafts; drafts count from 0, depths from 1."""
+
+    @property
+    def count(self) -> int:
+        """K, the number of drafts."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """L, the length of every draft."""
+        ...
+
+    def token(self, draft: int, depth: int) -> int:
+        """The token of a draft at a depth."""
+        ...
+
+    def passes(self, draft: int, prefix: Prefix) -> bool:
+        """Whether a draft begins with `prefix`."""
+        ...
+
+
+class FixedDrafts:
+    """Drafts that are already drawn."""
+
+    def __init__(self, paths: Sequence[Sequence[int]], length: int | None = None) -> None:
+        """`paths` [K][L]; `length` is needed only when there are no paths.
+
+        Raises:
+            ValueError: paths of different lengths, or a negative token.
+        """
+        self._paths = [tuple(path) for path in paths]
+        self.count = len(self._paths)
+        self.length = len(self._paths[0]) if self._paths else (length or 0)
+        for draft, path in enumerate(self._paths):
+            if len(path) != self.length:
+                raise ValueError(
+                    f"drafts[{draft}] has {len(path)} tokens, drafts[0] has {self.length}"
+                )
+            for depth, token in enumerate(path):
+                if token < 0:
+                    raise ValueError(f"drafts[{draft}][{depth}] is {token}, a negative token")
+
+    def token(self, draft: int, depth: int) -> int:
+        return self._paths[draft][depth - 1]
+
+    def passes(self, draft: int, prefix: Prefix) -> bool:
+        return self._paths[draft][: len(prefix)] == prefix
+
+
+class SampledDrafts:
+    """Independent drafts, draft k from `models[k]`, each token drawn when first looked at."""
+
+    def __init__(self, chance: Chance, models: Sequence[Model], length: int) -> None:
+        self._chance = chance
+        self._models = models
+        self.count = len(models)
+        self.length = length
+        self._seen: list[Prefix] = [()] * len(models)
+        # Tokens already known not to come next, after the seen part of each draft.
+        self._excluded: list[frozenset[int]] = [frozenset()] * len(models)
+
+    def token(self, draft: int, depth: int) -> int:
+        while len(self._seen[draft]) < depth:
+            seen, excluded = self._seen[draft], self._excluded[draft]
+            row = self._models[draft](seen)
+            weights = [ZERO if t in excluded else p for t, p in enumerate(row)]
+            token = self._chance.draw(weights, Draft(draft, len(seen) + 1))
+            self._seen[draft] = (*seen, token)
+            self._excluded[draft] = frozenset()
+        return self._seen[draft][depth - 1]
+
+    def passes(self, draft: int, prefix: Prefix) -> bool:
+        seen = self._seen[draft]
+        known = min(len(seen), len(prefix))
+        if seen[:known] != prefix[:known]:
+            return False
+        for depth in range(known + 1, len(prefix) + 1):
+            token = prefix[depth - 1]
+            excluded = self._excluded[draft]
+            if token in excluded:
+                return False
+            row = self._models[draft](prefix[: depth - 1])
+            possible = ONE - sum((row[t] for t in excluded), rational(0))
+            if not self._chance.flip(row[token] / possible, Draft(draft, depth)):
+                self._excluded[draft] = excluded | {token}
+                return False
+            self._seen[draft] = prefix[:depth]
+            self._excluded[draft] = frozenset()
+        return True
+
+
+def alive(drafts: Drafts, among: Sequence[int], prefix: Prefix) -> list[int]:
+    """Those of the drafts `among` that begin with `prefix`, in order."""
+    return [draft for draft in among if drafts.passes(draft, prefix)]
+
+
+def distinct_prefixes(paths: Sequence[Sequence[int]]) -> list[Prefix]:
+    """The nodes of the prefix tree of `paths`, root first, parents before children."""
+    nodes: dict[Prefix, None] = {(): None}
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            nodes.setdefault(tuple(path[:depth]))
+    return sorted(nodes, key=lambda prefix: (len(prefix), prefix))

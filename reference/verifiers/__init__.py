@@ -1,0 +1,1 @@
+"""Lossless verifiers of blocks."""
