@@ -1,0 +1,1 @@
+"""The conformance suite: is a verification function lossless, and if not, by how much?"""

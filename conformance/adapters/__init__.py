@@ -1,0 +1,1 @@
+"""Adapters: subjects behind the one interface of the suite."""

@@ -1,0 +1,1 @@
+"""Mutants: our verifier with one known fault each, the suite's own exam."""
