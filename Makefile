@@ -31,6 +31,9 @@ proofs: .venv/.ready
 bench: .venv/.ready
 	$(BIN)/python -m draftproof.fast.bench
 
+docs: .venv/.ready
+	$(BIN)/python -m sphinx -W -q -b html docs docs/_build
+
 # A strict editable install links files one by one: run this after adding a module.
 develop:
 	$(BIN)/pip install -q --no-deps --editable . --config-settings editable_mode=strict
