@@ -1,0 +1,171 @@
+"""The oracle: the exact law of any scheme on an instance, and what follows from it.
+
+A scheme is lossless when the law of L + 1 tokens, its own and then those of the continuation it
+prescribes (its carry, or the unmodified target), is the target's law of L + 1 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from draftproof.reference.catalogue import find
+from draftproof.reference.chance import Chance, enumerate_law
+from draftproof.reference.instance import FORMAT, Instance
+from draftproof.reference.law import Law
+from draftproof.reference.models import Model, Prefix, block_law
+from draftproof.reference.numbers import Number, text
+from draftproof.reference.rows import Row
+from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.tree import Drafts, FixedDrafts, SampledDrafts
+
+__all__ = [
+    "CarryRows",
+    "Examination",
+    "Stop",
+    "continued_law",
+    "draw_drafts",
+    "examine",
+    "exact_law",
+    "expected_accepted_length",
+    "freeze_carry",
+    "law_to_json",
+    "total_variation",
+]
+
+CarryRows = tuple[tuple[Prefix, Row], ...]
+"""The rows of a carry after every prefix it can emit: a hashable value that stands for it."""
+
+
+class Stop(NamedTuple):
+    """How a block ended: everything that the rest of the decoding can depend on."""
+
+    accepted: Prefix
+    next: int
+    carry: CarryRows = ()
+
+
+def draw_drafts(chance: Chance, instance: Instance) -> Drafts:
+    """The drafts of an instance, drawn by its draft law."""
+    if instance.draft_law == "fixed":
+        return FixedDrafts(instance.paths, instance.length)
+    if instance.draft_law == "without_replacement":
+        raise ValueError("drafts drawn without replacement are only verified one token at a time")
+    return SampledDrafts(chance, [instance.draft_model] * instance.drafts, instance.length)
+
+
+def freeze_carry(carry: Model | None, positions: int) -> CarryRows:
+    """The rows of `carry` for the next `positions` positions, after prefixes it can emit."""
+    if carry is None:
+        return ()
+    frozen: list[tuple[Prefix, Row]] = []
+    reached: list[Prefix] = [()] if positions > 0 else []
+    for prefix in reached:  # grows while it is walked
+        row = carry(prefix)
+        frozen.append((prefix, row))
+        if len(prefix) + 1 < positions:
+            reached += [(*prefix, v) for v, chance in enumerate(row) if chance != 0]
+    return tuple(frozen)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The exact result of one scheme on one instance; every quantity is computed once."""
+
+    scheme: Scheme
+    instance: Instance
+    stops: Law[Stop]
+
+    @cached_property
+    def law(self) -> Law[tuple[Prefix, int]]:
+        """The law of (accepted prefix, next token)."""
+        return self.stops.map(lambda stop: (stop.accepted, stop.next))
+
+    @cached_property
+    def continued(self) -> Law[Prefix]:
+        """The law of L + 1 tokens: those of the block, then its carry or the target."""
+        length, target = self.instance.length, self.instance.target_model
+        after: dict[tuple[Prefix, CarryRows], Law[Prefix]] = {}
+
+        def rest(stop: Stop) -> Law[Prefix]:
+            emitted = (*stop.accepted, stop.next)
+            known = after.get((emitted, stop.carry))
+            if known is None:
+                carried = dict(stop.carry)
+                model = Model(
+                    target.vocab, lambda prefix: carried.get(prefix) or target(emitted + prefix)
+                )
+                known = block_law(model, length - len(stop.accepted)).map(lambda y: emitted + y)
+                after[emitted, stop.carry] = known
+            return known
+
+        return self.stops.bind(rest)
+
+    @cached_property
+    def expected_accepted_length(self) -> Number:
+        """E[τ]; the correction or bonus is not counted."""
+        return self.stops.expectation(lambda stop: len(stop.accepted))
+
+    @cached_property
+    def total_variation(self) -> Number:
+        """Between `continued` and the target's law of L + 1 tokens; 0 iff lossless here."""
+        truth = block_law(self.instance.target_model, self.instance.length + 1)
+        return self.continued.total_variation(truth)
+
+
+def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examination:
+    """The exact result of a scheme (or the name of one) on an instance.
+
+    Raises:
+        ValueError: an unknown scheme, or a number of drafts that it does not take.
+    """
+    entry = find(scheme) if isinstance(scheme, str) else scheme
+    least, most = entry.drafts
+    if instance.drafts < least or (most is not None and instance.drafts > most):
+        allowed = f"{least} to {most}" if most is not None else f"at least {least}"
+        raise ValueError(f"{entry.name} takes {allowed} drafts, the instance has {instance.drafts}")
+    draft, target = instance.draft_model, instance.target_model
+    verify: Callable[..., Outcome] = entry.verify
+
+    def program(chance: Chance) -> Stop:
+        outcome = verify(chance, draw_drafts(chance, instance), draft, target, **options)
+        remaining = instance.length - len(outcome.accepted) - 1
+        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry, remaining))
+
+    return Examination(entry, instance, enumerate_law(program))
+
+
+def exact_law(scheme: str | Scheme, instance: Instance, **options: Any) -> Law[tuple[Prefix, int]]:
+    """The exact law of (accepted prefix, next token)."""
+    return examine(scheme, instance, **options).law
+
+
+def continued_law(scheme: str | Scheme, instance: Instance, **options: Any) -> Law[Prefix]:
+    """The exact law of L + 1 tokens, continued as the scheme prescribes."""
+    return examine(scheme, instance, **options).continued
+
+
+def total_variation(scheme: str | Scheme, instance: Instance, **options: Any) -> Number:
+    """Between the continued law and the target's law of L + 1 tokens: 0 for a lossless scheme."""
+    return examine(scheme, instance, **options).total_variation
+
+
+def expected_accepted_length(scheme: str | Scheme, instance: Instance, **options: Any) -> Number:
+    """E[τ] of one block."""
+    return examine(scheme, instance, **options).expected_accepted_length
+
+
+def law_to_json(result: Examination) -> dict[str, Any]:
+    """The law format of docs/formats.md, outcomes sorted by accepted, then next."""
+    return {
+        "format": FORMAT,
+        "scheme": result.scheme.name,
+        "outcomes": [
+            {"accepted": list(accepted), "next": token, "probability": text(chance)}
+            for (accepted, token), chance in sorted(result.law.items(), key=lambda item: item[0])
+        ],
+        "expected_accepted_length": text(result.expected_accepted_length),
+        "total_variation": text(result.total_variation),
+    }
