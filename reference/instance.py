@@ -125,9 +125,10 @@ def instance_from_json(data: object, where: str = "instance") -> Instance:
         for path in paths:
             for depth in range(length):
                 if path[:depth] not in draft_rows:
+                    missing = prefix_key(path[:depth])
                     raise ValueError(
-                        f'{where}: draft_rows has no row for the prefix "{prefix_key(path[:depth])}"'
-                        ", which lies on a draft"
+                        f'{where}: draft_rows has no row for the prefix "{missing}", which lies on '
+                        f"paths[{paths.index(path)}]"
                     )
     _require(target_rows, vocab, length, "emitted", f"{where}: target_rows")
     return Instance(vocab, drafts, length, draft_rows, target_rows, law, paths)
