@@ -23,6 +23,7 @@ __all__ = [
     "SubjectError",
     "Unavailable",
     "call",
+    "checked",
     "declared",
 ]
 
@@ -208,6 +209,7 @@ class Block(NamedTuple):
     select_uniforms: Floats | None
     token_uniform: float | None
     seed: int
+    position: int
     temperature: float | None
     carry: Any
 
@@ -235,7 +237,10 @@ class Batch:
     seed: int = 0
     """For the whole call."""
     seeds: Ints | None = None
-    """[B]: one for each request."""
+    """[B]: one for each request, the same in every round of it."""
+    position: Ints | None = None
+    """[B]: how many tokens the request has emitted before this round; with `seeds` it tells the
+    rounds of a request apart (a generator made from the seed alone repeats itself)."""
     temperature: Floats | None = None
     """[B], only for subjects that declare `temperatures`."""
     dtype: str = "float64"
@@ -292,6 +297,7 @@ class Batch:
             select_uniforms=None if self.select_uniforms is None else self.select_uniforms[b],
             token_uniform=None if self.token_uniform is None else float(self.token_uniform[b]),
             seed=int(self.seeds[b]) if self.seeds is not None else self.seed + b,
+            position=0 if self.position is None else int(self.position[b]),
             temperature=None if self.temperature is None else float(self.temperature[b]),
             carry=carry,
         )
@@ -374,7 +380,7 @@ def call(subject: Any, batch: Batch, declaration: Declaration | None = None) -> 
 
 def _one_by_one(subject: Any, batch: Batch) -> Result:
     answers = [subject.verify_one(batch.block(b)) for b in range(batch.size)]
-    carries = [getattr(answer, "carry", None) for answer in answers]
+    carries = [_carry(answer) for answer in answers]
     lengths, paths, tokens = (
         np.array([_scalar(a, name, b) for b, a in enumerate(answers)])
         for name in ("accepted_length", "path", "next_token")
@@ -402,6 +408,10 @@ def _field(answer: Any, name: str) -> Any:
         "missing", f"the result ({type(answer).__name__}) has no {name}; it needs "
         "accepted_length, path and next_token"
     )  # fmt: skip
+
+
+def _carry(answer: Any) -> Any:
+    return answer.get("carry") if isinstance(answer, Mapping) else getattr(answer, "carry", None)
 
 
 def _plain(value: Any) -> NDArray[Any]:
@@ -447,8 +457,7 @@ def checked(answer: Any, batch: Batch) -> Result:
     _in_range(
         "accepted_length", arrays["accepted_length"], available + 1, "allowed values number {}"
     )
-    carry = answer.get("carry") if isinstance(answer, Mapping) else getattr(answer, "carry", None)
-    return Result(**arrays, carry=carry)
+    return Result(**arrays, carry=_carry(answer))
 
 
 def _in_range(name: str, values: Ints, bounds: Ints, what: str) -> None:
