@@ -12,6 +12,8 @@ Source: K-SEQ of SpecTr (arXiv 2310.15141, section 4); n = 1 and ρ = 1 is the m
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
 from draftproof.reference.rows import Row, normalise
 
@@ -94,6 +96,7 @@ def check_scale(draft_row: Row, target_row: Row, scale: Number, drafts: int) -> 
         )
 
 
+@lru_cache(maxsize=1 << 16)  # an enumeration asks for the same nodes over and over
 def smallest_scale(
     draft_row: Row, target_row: Row, drafts: int, grid: int = DEFAULT_GRID
 ) -> Number:

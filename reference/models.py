@@ -10,7 +10,17 @@ from draftproof.reference.law import Law
 from draftproof.reference.numbers import ONE, Number, rational
 from draftproof.reference.rows import Row, row
 
-__all__ = ["Model", "Prefix", "block_law", "context_free", "joint", "random_row", "random_table"]
+__all__ = [
+    "DraftModels",
+    "Model",
+    "Prefix",
+    "block_law",
+    "context_free",
+    "joint",
+    "model_of_each",
+    "random_row",
+    "random_table",
+]
 
 Prefix = tuple[int, ...]
 
@@ -19,12 +29,16 @@ class Model:
     """A model over tokens 0..vocab-1: `model(prefix)` is the row after `prefix`.
 
     Rows are computed once and kept. Prefixes are relative to the start of the block.
+
+    `carried` is 0 for a plain model. For a target that a stateful scheme has modified it is the
+    length of prefix from which on the rows are those of the plain model again.
     """
 
-    __slots__ = ("_rows", "_source", "vocab")
+    __slots__ = ("_rows", "_source", "carried", "vocab")
 
-    def __init__(self, vocab: int, source: Callable[[Prefix], Row]) -> None:
+    def __init__(self, vocab: int, source: Callable[[Prefix], Row], carried: int = 0) -> None:
         self.vocab = vocab
+        self.carried = carried
         self._source = source
         self._rows: dict[Prefix, Row] = {}
 
@@ -62,7 +76,25 @@ class Model:
 
     def after(self, prefix: Prefix) -> Model:
         """The model of what follows `prefix`: prefixes are then relative to its end."""
-        return Model(self.vocab, lambda rest: self(prefix + rest))
+        remaining = max(0, self.carried - len(prefix))
+        return Model(self.vocab, lambda rest: self(prefix + rest), remaining)
+
+
+DraftModels = Model | Sequence[Model]
+"""One model for all drafts, or one for each (schemes whose draft law is `independent`)."""
+
+
+def model_of_each(draft: DraftModels, count: int) -> Sequence[Model]:
+    """The model of each of `count` drafts.
+
+    Raises:
+        ValueError: a sequence of another length.
+    """
+    if isinstance(draft, Model):
+        return [draft] * count
+    if len(draft) != count:
+        raise ValueError(f"{len(draft)} draft models were given for {count} drafts")
+    return draft
 
 
 def _name(prefix: Sequence[int]) -> str:

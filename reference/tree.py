@@ -14,7 +14,7 @@ from draftproof.reference.chance import Chance, Draft
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, rational
 
-__all__ = ["Drafts", "FixedDrafts", "SampledDrafts", "alive", "distinct_prefixes"]
+__all__ = ["Drafts", "FixedDrafts", "SampledDrafts", "alive", "distinct_prefixes", "whole_path"]
 
 
 class Drafts(Protocol):
@@ -112,6 +112,11 @@ class SampledDrafts:
 def alive(drafts: Drafts, among: Sequence[int], prefix: Prefix) -> list[int]:
     """Those of the drafts `among` that begin with `prefix`, in order."""
     return [draft for draft in among if drafts.passes(draft, prefix)]
+
+
+def whole_path(drafts: Drafts, draft: int) -> Prefix:
+    """All tokens of a draft."""
+    return tuple(drafts.token(draft, depth) for depth in range(1, drafts.length + 1))
 
 
 def distinct_prefixes(paths: Sequence[Sequence[int]]) -> list[Prefix]:
