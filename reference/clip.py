@@ -28,6 +28,7 @@ __all__ = [
     "residual",
     "row_or_plain",
     "smallest_scale",
+    "without",
 ]
 
 DEFAULT_GRID = 2**20
@@ -120,3 +121,8 @@ def smallest_scale(
 def row_or_plain(weights: Row, plain: Row) -> Row:
     """Weights normalised; the plain row where their mass is 0 (reached with probability 0)."""
     return plain if total(weights) == 0 else normalise(weights)
+
+
+def without(weights: Row, token: int) -> Row:
+    """The weights with that of `token` set to 0."""
+    return (*weights[:token], ZERO, *weights[token + 1 :])

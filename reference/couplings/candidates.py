@@ -6,21 +6,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from draftproof.reference.chance import TOKEN, Accept, Chance
-from draftproof.reference.models import Model
+from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
+from draftproof.reference.numbers import ZERO, Number, divide, total
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome
 from draftproof.reference.tree import Drafts, alive
 
-__all__ = ["Candidates", "Coupling", "one_token_block"]
+__all__ = ["Candidates", "Coupling", "answer", "candidates_at", "one_token_block"]
 
 
 class Candidates(Sequence[int]):
-    """The tokens of some drafts at one depth, looked at one by one, duplicates counted."""
+    """The tokens of some drafts at one depth, looked at one by one, duplicates counted.
 
-    def __init__(self, drafts: Drafts, among: Sequence[int], depth: int) -> None:
+    `rows` are the draft rows of the candidates, one for each.
+    """
+
+    def __init__(
+        self, drafts: Drafts, among: Sequence[int], depth: int, rows: Sequence[Row]
+    ) -> None:
         self._drafts = drafts
         self._among = among
         self._depth = depth
+        self.rows = rows
 
     def __len__(self) -> int:
         return len(self._among)
@@ -38,10 +45,36 @@ class Candidates(Sequence[int]):
 
 
 Coupling = Callable[[Chance, Candidates, Row, Row], int]
+"""coupling(chance, candidates, draft_row, target_row) -> token. `draft_row` is the row of the first
+candidate, which is that of all of them unless the coupling reads `candidates.rows`."""
+
+
+def candidates_at(
+    drafts: Drafts, among: Sequence[int], draft: DraftModels, prefix: Prefix
+) -> Candidates:
+    """The next tokens of the drafts `among`, which all pass through `prefix`."""
+    models = model_of_each(draft, drafts.count)
+    return Candidates(drafts, among, len(prefix) + 1, [models[k](prefix) for k in among])
+
+
+def answer(chance: Chance, candidates: Candidates, law: Sequence[Number]) -> int:
+    """A token of the given law, decided by one test of each candidate in order.
+
+    A candidate is kept with its probability given that no earlier one was; if none is kept the
+    token is drawn from what remains. It is how a coupling that knows the law of its token given the
+    candidates follows the randomness contract: one uniform for each draft, one for the token.
+    """
+    rest = list(law)
+    for k in range(len(candidates)):
+        token = candidates[k]
+        if chance.flip(divide(rest[token], total(rest), ZERO), candidates.test(k)):
+            return int(token)
+        rest[token] = ZERO
+    return chance.draw(rest, TOKEN)
 
 
 def one_token_block(
-    coupling: Coupling, chance: Chance, drafts: Drafts, draft: Model, target: Model
+    coupling: Coupling, chance: Chance, drafts: Drafts, draft: DraftModels, target: Model
 ) -> Outcome:
     """A coupling as a block scheme of length 1: its token if a draft has it, then the bonus.
 
@@ -53,7 +86,8 @@ def one_token_block(
     everyone = range(drafts.count)
     if drafts.length == 0 or drafts.count == 0:
         return Outcome((), chance.draw(target(()), TOKEN))
-    token = coupling(chance, Candidates(drafts, everyone, 1), draft(()), target(()))
+    candidates = candidates_at(drafts, everyone, draft, ())
+    token = coupling(chance, candidates, candidates.rows[0], target(()))
     having = alive(drafts, everyone, (token,))
     if not having:
         return Outcome((), token)

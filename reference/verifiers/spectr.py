@@ -9,9 +9,12 @@ from __future__ import annotations
 from functools import partial
 
 from draftproof.reference.chance import TOKEN, Chance
-from draftproof.reference.couplings.candidates import Candidates, Coupling
+from draftproof.reference.clip import DEFAULT_GRID
+from draftproof.reference.couplings.candidates import Coupling, candidates_at
 from draftproof.reference.couplings.kseq import kseq
-from draftproof.reference.models import Model, Prefix
+from draftproof.reference.couplings.recursive_rejection import recursive_rejection
+from draftproof.reference.couplings.target_match import target_match
+from draftproof.reference.models import DraftModels, Model, Prefix
 from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts, alive
 
@@ -19,16 +22,24 @@ __all__ = ["SCHEMES", "spectr", "verify"]
 
 
 def spectr(
-    coupling: Coupling, chance: Chance, drafts: Drafts, draft: Model, target: Model
+    coupling: Coupling,
+    chance: Chance,
+    drafts: Drafts,
+    draft: DraftModels,
+    target: Model,
+    **options: object,
 ) -> Outcome:
-    """Run `coupling` on the next tokens of the alive drafts until none follows its token."""
+    """Run `coupling` (with its `options`) on the next tokens of the alive drafts, until none of
+    them follows its token.
+    """
+    choose = partial(coupling, **options)
     accepted: Prefix = ()
     following = list(range(drafts.count))
-    for depth in range(1, drafts.length + 1):
+    for _ in range(drafts.length):
         if not following:
             break
-        candidates = Candidates(drafts, following, depth)
-        token = coupling(chance, candidates, draft(accepted), target(accepted))
+        candidates = candidates_at(drafts, following, draft, accepted)
+        token = choose(chance, candidates, candidates.rows[0], target(accepted))
         still = alive(drafts, following, (*accepted, token))
         if not still:
             return Outcome(accepted, token, following[0] if accepted else 0)
@@ -46,5 +57,22 @@ SCHEMES = (
         summary="a one-token coupling (K-SEQ) at each depth on the alive drafts",
         paper="Sun et al. 2023 (SpecTr), arXiv 2310.15141, section 3",
         verify=verify,
+        options={"grid": DEFAULT_GRID},
+    ),
+    Scheme(
+        name="spectr:recursive_rejection",
+        kind="verifier",
+        summary="recursive rejection at each depth on the alive drafts",
+        paper="Miao et al. 2023 (SpecInfer), arXiv 2305.09781, section 4.3",
+        verify=partial(spectr, recursive_rejection),
+        draft_law="independent",
+    ),
+    Scheme(
+        name="spectr:target_match",
+        kind="verifier",
+        summary="target match at each depth on the alive drafts",
+        paper="Miao et al. 2023 (SpecInfer), arXiv 2305.09781, section 4.3",
+        verify=partial(spectr, target_match),
+        draft_law="any",
     ),
 )
