@@ -81,10 +81,12 @@ def schemes(style: str) -> None:
         click.echo(json.dumps([{k: getattr(s, k) for k in keys + more} for s in entries], indent=1))
         return
     table = Table()
-    for column in ("scheme", "kind", "lossless", "state", "drafts assumed", "rule", "source"):
+    table.add_column("scheme", no_wrap=True)
+    for column in ("kind", "lossless", "state", "drafts assumed"):
         table.add_column(column)
+    table.add_column("rule", ratio=1)
     for s in entries:
-        lossless = "approximately" if s.approximate else ("yes" if s.lossless else "no")
+        lossless = "nearly" if s.approximate else ("yes" if s.lossless else "no")
         state = "carry" if s.stateful else "none"
-        table.add_row(s.name, s.kind, lossless, state, s.draft_law, s.summary, s.paper)
+        table.add_row(s.name, s.kind, lossless, state, s.draft_law, s.summary)
     Console().print(table)

@@ -25,6 +25,8 @@ __all__ = [
     "CarryRows",
     "Examination",
     "Stop",
+    "block_stops",
+    "check_drafts",
     "continued_law",
     "draw_drafts",
     "exact_law",
@@ -32,6 +34,7 @@ __all__ = [
     "expected_accepted_length",
     "freeze_carry",
     "law_to_json",
+    "thaw_carry",
     "total_variation",
 ]
 
@@ -70,6 +73,14 @@ def freeze_carry(carry: Model | None, positions: int) -> CarryRows:
     return tuple(frozen)
 
 
+def thaw_carry(carry: CarryRows, target: Model) -> Model:
+    """The target of the next round: the carried rows, then those of `target` (both relative)."""
+    if not carry:
+        return target
+    rows = dict(carry)
+    return Model(target.vocab, lambda prefix: rows[prefix] if prefix in rows else target(prefix))
+
+
 @dataclass(frozen=True)
 class Examination:
     """The exact result of one scheme on one instance; every quantity is computed once."""
@@ -87,19 +98,16 @@ class Examination:
     def continued(self) -> Law[Prefix]:
         """The law of L + 1 tokens: those of the block, then its carry or the target."""
         length, target = self.instance.length, self.instance.target_model
-        after: dict[tuple[Prefix, CarryRows], Law[Prefix]] = {}
+        after: dict[Stop, Law[Prefix]] = {}
 
         def rest(stop: Stop) -> Law[Prefix]:
             emitted = (*stop.accepted, stop.next)
-            known = after.get((emitted, stop.carry))
-            if known is None:
-                carried = dict(stop.carry)
-                model = Model(
-                    target.vocab, lambda prefix: carried.get(prefix) or target(emitted + prefix)
-                )
-                known = block_law(model, length - len(stop.accepted)).map(lambda y: emitted + y)
-                after[emitted, stop.carry] = known
-            return known
+            key = Stop(emitted, 0, stop.carry)
+            if key not in after:
+                model = thaw_carry(stop.carry, target.after(emitted))
+                tail = block_law(model, length - len(stop.accepted))
+                after[key] = tail.map(lambda y: emitted + y)
+            return after[key]
 
         return self.stops.bind(rest)
 
@@ -115,6 +123,26 @@ class Examination:
         return self.continued.total_variation(truth)
 
 
+def block_stops(
+    scheme: str | Scheme,
+    drafts: Callable[[Chance], Drafts],
+    draft: Model,
+    target: Model,
+    **options: Any,
+) -> Law[Stop]:
+    """The exact law of how one block ends, the drafts being what `drafts(chance)` draws."""
+    entry = find(scheme) if isinstance(scheme, str) else scheme
+    verify: Callable[..., Outcome] = entry.verify
+
+    def program(chance: Chance) -> Stop:
+        drawn = drafts(chance)
+        outcome = verify(chance, drawn, draft, target, **options)
+        remaining = drawn.length - len(outcome.accepted) - 1
+        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry, remaining))
+
+    return enumerate_law(program)
+
+
 def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examination:
     """The exact result of a scheme (or the name of one) on an instance.
 
@@ -122,19 +150,23 @@ def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examina
         ValueError: an unknown scheme, or a number of drafts that it does not take.
     """
     entry = find(scheme) if isinstance(scheme, str) else scheme
-    least, most = entry.drafts
-    if instance.drafts < least or (most is not None and instance.drafts > most):
-        allowed = f"{least} to {most}" if most is not None else f"at least {least}"
-        raise ValueError(f"{entry.name} takes {allowed} drafts, the instance has {instance.drafts}")
-    draft, target = instance.draft_model, instance.target_model
-    verify: Callable[..., Outcome] = entry.verify
+    check_drafts(entry, instance.drafts)
+    stops = block_stops(
+        entry,
+        lambda chance: draw_drafts(chance, instance),
+        instance.draft_model,
+        instance.target_model,
+        **options,
+    )
+    return Examination(entry, instance, stops)
 
-    def program(chance: Chance) -> Stop:
-        outcome = verify(chance, draw_drafts(chance, instance), draft, target, **options)
-        remaining = instance.length - len(outcome.accepted) - 1
-        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry, remaining))
 
-    return Examination(entry, instance, enumerate_law(program))
+def check_drafts(scheme: Scheme, drafts: int) -> None:
+    """Raise ValueError unless the scheme takes this number of drafts."""
+    least, most = scheme.drafts
+    if drafts < least or (most is not None and drafts > most):
+        allowed = f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"{scheme.name} takes {allowed} drafts, not {drafts}")
 
 
 def exact_law(scheme: str | Scheme, instance: Instance, **options: Any) -> Law[tuple[Prefix, int]]:
