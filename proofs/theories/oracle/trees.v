@@ -1,12 +1,12 @@
-(* Print program trees as JSON: the proved definitions, run over Qc. *)
-From Coq Require Import ZArith QArith Qcanon String DecimalString.
+(* The oracle: the proved programs, run over exact binary rationals, printed as decision trees.
+   A flip shows its bias, a draw its row, a leaf what is returned; a branch of probability 0 is
+   null.  This file and the extraction are trusted, not proved.                                  *)
+From Coq Require Import ZArith NArith QArith Qcanon String DecimalString.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability rationals.
-From Draftproof.programs Require Import maximal drafting recursive_rejection kseq validity
-   token_by_token block rounds target_match spectr scan walk kseq_block spectr_gbv greedy_block
-   scale.
-From Draftproof.theorems Require Import maximal draws recursive_rejection kseq block decode paths
-   spectr scan walk kseq_block spectr_gbv greedy_block scale.
+From Draftproof.programs Require Import maximal drafting recursive_rejection kseq token_by_token
+   block target_match spectr scan walk kseq_block spectr_gbv greedy_block selection ranked_block
+   multipath contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -21,43 +21,68 @@ Definition tab (l : seq F) : nat -> F := nth (0%Qc : F) l.
 Definition model (rows : seq (seq nat * seq F)) (dflt : seq F) (c : seq nat) : nat -> F :=
   tab (foldr (fun r acc => if r.1 == c then r.2 else acc) dflt rows).
 
-Definition jZ (z : Z) : string := NilZero.string_of_int (Z.to_int z).
-Definition jN (n : nat) : string := jZ (Z.of_nat n).
-Definition jQ (q : Qc) : string :=
-  """" ++ jZ (Qnum q) ++ "/" ++ jZ (Zpos (Qden q)) ++ """".
-Definition jL (l : seq string) : string := "[" ++ String.concat "," l ++ "]".
-Definition jB (b : bool) : string := if b then "true" else "false".
+(* --- The printer ---------------------------------------------------------------------- *)
+Definition show_int (z : Z) : string := NilZero.string_of_int (Z.to_int z).
+Definition show_nat (n : nat) : string := show_int (Z.of_nat n).
+Definition show_rational (q : Qc) : string :=
+  """" ++ show_int (Qnum q) ++ "/" ++ show_int (Zpos (Qden q)) ++ """".
+Definition show_list (l : seq string) : string := "[" ++ String.concat "," l ++ "]".
+Definition show_nats (s : seq nat) : string := show_list (map show_nat s).
+(* Of a stateful scheme: how many tokens were emitted, and the tokens of the whole block. *)
+Definition show_emitted (o : nat * seq nat) : string := show_nats (o.1 :: o.2).
 
 Section Tree.
-Variables (V : eqType) (A : Type) (vs : seq V) (jA : A -> string).
-Fixpoint jtree (m : prog F V A) : string :=
+Variables (A : Type) (vs : seq nat) (show : A -> string).
+Fixpoint show_tree (m : prog F nat_eqType A) : string :=
   match m with
-  | Ret a => "{""ret"":" ++ jA a ++ "}"
-  | Flip r t e => "{""flip"":" ++ jQ r ++ ",""t"":" ++ jtree t ++ ",""f"":" ++ jtree e ++ "}"
-  | Draw d k => "{""draw"":" ++ jL [seq jQ (d x) | x <- vs]
-                ++ ",""k"":" ++ jL [seq jtree (k x) | x <- vs] ++ "}"
+  | Ret a => "{""ret"":" ++ show a ++ "}"
+  | Flip r t e => "{""flip"":" ++ show_rational r
+      ++ ",""t"":" ++ (if qc_eqb r 0 then "null" else show_tree t)
+      ++ ",""f"":" ++ (if qc_eqb r 1 then "null" else show_tree e) ++ "}"
+  | Draw d k => "{""draw"":" ++ show_list [seq show_rational (d x) | x <- vs]
+      ++ ",""k"":" ++ show_list [seq if qc_eqb (d x) 0 then "null" else show_tree (k x) | x <- vs]
+      ++ "}"
   end.
 End Tree.
 
-Definition jspec vs p q :=
-  jtree vs (fun o : bool * nat => jL [:: jB o.1; jN o.2]) (maximal vs (tab p) (tab q)).
-Definition jseq (s : seq nat) := jL (map jN s).
-Definition jblk vs pd qt L c := jtree vs jseq (block vs pd qt L c).
-Definition jtok vs pd qt L c := jtree vs jseq (token_by_token vs pd qt L c).
-Definition jrrs vs d n q := jtree vs jN (recursive_rejection vs d n (tab q)).
-Definition jkseq vs p q rho K := jtree vs jN (kseq vs (tab p) (tab q) rho K).
+(* --- One entry for each scheme of the catalogue ------------------------------------------ *)
+Section Schemes.
+Variables (vs : seq nat) (pd qt : seq nat -> nat -> F) (g : N) (K L : nat).
+Notation prog := (prog F nat_eqType).
+Notation chain := (seq nat -> nat -> F).
+Let rho := @smallest_scale F nat_eqType vs g.
+Let p := pd [::].
+Let q := qt [::].
+Definition stateless (m : prog (seq nat)) : string := show_tree vs show_nats m.
+(* The carry is shown by drawing the rest of the block from it. *)
+Definition stateful (m : prog (seq nat * chain)) : string :=
+  show_tree vs show_emitted
+    (bind m (fun o => bind (fill o.2 L.+1 o.1) (fun s => Ret (size o.1, s)))).
+Definition coupled d (coupling : seq nat -> prog nat) : string :=
+  stateless (one_token qt d coupling K [::]).
 
-(* Several drafts. The scale is rho_grid g; vs is needed by the couplings too. *)
-Definition jspectr (vs : seq nat) pd qt g K L c :=
-  jtree vs jseq (spectr pd qt (node_kseq vs pd qt (rho_grid vs g)) K L c).
-Definition jspecrrs (vs : seq nat) pd qt K L c :=
-  jtree vs jseq (spectr pd qt (node_rrs vs pd qt) K L c).
-Definition jkblock (vs : seq nat) pd qt g ext K L c :=
-  jtree vs jseq (kseq_block vs pd qt (rho_grid vs g) ext K L c).
-(* Stateful schemes: the carry is shown by drawing the rest of the block from it. *)
-Definition carried (N : nat) (o : seq nat * (seq nat -> nat -> F)) : prog F nat_eqType (seq nat) :=
-  fill o.2 N o.1.
-Definition jgreedy (vs : seq nat) pd D L c :=
-  jtree vs jseq (bind (greedy_block vs pd L D c) (carried (size c + L.+1)%N)).
-Definition jgbv (vs : seq nat) pd D g unit ext K L c :=
-  jtree vs jseq (bind (spectr_gbv vs pd (rho_grid vs g) unit ext K L D c) (carried (size c + L.+1)%N)).
+Definition tree_maximal := coupled (fun=> p) (maximal_coupling vs p q).
+Definition tree_kseq := coupled (fun=> p) (kseq_coupling vs p q rho).
+Definition tree_recursive_rejection :=
+  coupled (fun=> p) (recursive_rejection_scan vs (fun=> p) [::] q).
+Definition tree_without_replacement :=
+  coupled (without vs p) (recursive_rejection_scan vs (without vs p) [::] q).
+Definition tree_target_match := coupled (fun=> p) (target_match_coupling q).
+
+Definition tree_token_by_token := stateless (token_by_token vs pd qt L [::]).
+Definition tree_block := stateless (block_contract vs pd qt L [::]).
+Definition tree_spectr_kseq := stateless (spectr pd qt (node_kseq vs pd qt rho) K L [::]).
+Definition tree_spectr_recursive_rejection := stateless (spectr pd qt (node_rrs vs pd qt) K L [::]).
+Definition tree_spectr_target_match := stateless (spectr pd qt (node_match qt) K L [::]).
+Definition tree_kseq_block := stateless (kseq_block_contract vs pd qt rho true K L [::]).
+Definition tree_greedy_block := stateful (greedy_block_contract vs pd L qt [::]).
+Definition tree_spectr_gbv unit := stateful (spectr_gbv_contract vs pd rho unit true K L qt [::]).
+
+(* J labels with the law pi0; post x: the label law of a draft that passes through x. *)
+Definition tree_ranked_block J (pi0 : nat -> F) (post : seq nat -> nat -> F) :=
+  stateless (ranked_block_contract vs pd qt J pi0 (fun=> post) K L [::]).
+Definition tree_multipath :=
+  let key := path_key pd qt (size vs) in
+  stateless (multipath_contract vs pd qt (size vs ^ L)%N L
+    (fun c x l => if l == key c x then 1%Qc : F else 0%Qc) key K [::]).
+End Schemes.

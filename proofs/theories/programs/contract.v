@@ -77,6 +77,18 @@ Definition one_token (qt : chain) (d : seq V -> V -> R) (coupling : seq V -> pro
     if y \in xs then emit (qt (rcons c y)) (rcons c y) else Ret (rcons c y))).
 End Contract.
 
+(* The couplings of one token, on drafts that are given. *)
+Section Couplings.
+Variables (R : realFieldType) (V : eqType) (vs : seq V) (p q : V -> R).
+Notation prog := (prog R V).
+Definition maximal_coupling (xs : seq V) : prog V :=
+  if xs is x :: _ then Flip (acc p q x) (Ret x) (Draw (res vs p q) (fun y => Ret y))
+  else Draw q (fun y => Ret y).
+Definition kseq_coupling (rho : (V -> R) -> (V -> R) -> nat -> R) (xs : seq V) : prog V :=
+  let n := size xs in kseq_scan vs p q (rho p q n) n xs.
+Definition target_match_coupling (xs : seq V) : prog V := Draw q (fun y => Ret y).
+End Couplings.
+
 (* --- Drafts without replacement ------------------------------------------------------- *)
 (* p without the tokens of h, renormalised; the plain row when nothing is left. *)
 Definition without (R : realFieldType) (V : eqType) (vs : seq V) (p : V -> R) (h : seq V) : V -> R :=

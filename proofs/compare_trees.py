@@ -1,0 +1,329 @@
+"""Compare the decision trees of `draftproof.reference` with those of the extracted Coq oracle.
+
+    python compare_trees.py [--count 5000] [--seed 1] [--jobs 2] [SCHEME ..]
+    python compare_trees.py --write-vectors      renew vectors/*.json from the oracle
+
+Exit status 1 at the first difference, which is printed with its instance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from decision_tree import (
+    Instance,
+    Tree,
+    count_nodes,
+    draw_iid,
+    draw_without_replacement,
+    first_difference,
+    scheme_tree,
+)
+from draftproof.reference.catalogue import SCHEMES
+from draftproof.reference.models import Prefix
+from draftproof.reference.numbers import rational
+
+HERE = Path(__file__).parent
+ORACLE = Path(os.environ.get("DRAFTPROOF_ORACLE", HERE / "build" / "oracle"))
+VECTORS = HERE / "vectors"
+BATCH = 100
+
+
+# --- What is compared ---------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Wiring:
+    """How one entry of the oracle corresponds to a scheme of the catalogue."""
+
+    oracle: str
+    scheme: str
+    drafts: tuple[int, ...]
+    length: tuple[int, ...]
+    options: Callable[[Instance], dict[str, Any]] = lambda instance: {}
+    stateful: bool = False
+    without_replacement: bool = False
+    selects: bool = False
+
+    def random(self, generator: random.Random, leaves: int = 40) -> Instance:
+        """A random instance of this scheme."""
+        return random_instance(generator, self, leaves)
+
+    def tree(self, instance: Instance, verify: Any = None) -> Tree:
+        """The tree of the reference (or of another `verify` in its place)."""
+        return scheme_tree(
+            verify or SCHEMES[self.scheme].verify,
+            instance,
+            stateful=self.stateful,
+            draw_drafts=draw_without_replacement if self.without_replacement else draw_iid,
+            options=self.options(instance),
+        )
+
+
+def _grid(instance: Instance) -> dict[str, Any]:
+    return {"grid": instance.grid}
+
+
+ONE, TWO, FEW = (0, 1), (0, 1, 2, 2, 2, 3), (0, 1, 2, 2, 2)
+SHORT, LONG, SOME = (0, 1), (0, 1, 2, 3), (0, 1, 1, 2, 2)
+WIRINGS: dict[str, Wiring] = {
+    w.oracle: w
+    for w in (
+        Wiring("maximal", "maximal", (1,), (1,)),
+        Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
+        Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
+        Wiring("without_replacement", "without_replacement", (0, 1, 2, 3), (1,),
+               without_replacement=True),
+        Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
+        Wiring("token_by_token", "token_by_token", (1,), LONG),
+        Wiring("block", "block", (1,), LONG),
+        Wiring("greedy_block", "greedy_block", (1,), LONG, stateful=True),
+        Wiring("spectr", "spectr", TWO, SOME, _grid),
+        Wiring("spectr:recursive_rejection", "spectr:recursive_rejection", TWO, SOME),
+        Wiring("spectr:target_match", "spectr:target_match", TWO, SOME),
+        Wiring("kseq_block", "kseq_block", TWO, (0, 1, 1, 2, 2, 2, 3), _grid),
+        Wiring("spectr_gbv:unit", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
+               lambda instance: {"scale": "unit"}, stateful=True),
+        Wiring("spectr_gbv:kseq", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
+               lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
+        Wiring("multipath", "multipath", FEW, SOME),
+    )
+}
+
+
+# --- Random instances ---------------------------------------------------------------------------
+def random_row(generator: random.Random, vocab: int) -> tuple[Any, ...]:
+    """A row of one of several kinds: with zeros, one-hot, smooth, or of very unequal scales."""
+    kind = generator.random()
+    if kind < 0.4:
+        weights = [generator.choice((0, 0, 1, 2, 3, 5, 8)) for _ in range(vocab)]
+    elif kind < 0.5:
+        weights = [0] * vocab
+    elif kind < 0.8:
+        weights = [generator.randint(1, 9) for _ in range(vocab)]
+    else:
+        weights = [generator.choice((1, 7, 10**3, 10**6 + 3)) for _ in range(vocab)]
+    if not any(weights):
+        weights[generator.randrange(vocab)] = 1
+    return tuple(rational(Fraction(w, sum(weights))) for w in weights)
+
+
+def random_instance(generator: random.Random, wiring: Wiring, leaves: int = 40) -> Instance:
+    """An instance with about `leaves` draft tuples at most; p = q and disjoint rows do occur."""
+    while True:
+        vocab = generator.choice((1, 2, 2, 2, 2, 3, 3, 4))
+        drafts, length = generator.choice(wiring.drafts), generator.choice(wiring.length)
+        if vocab ** (drafts * length) <= leaves:
+            break
+    prefixes = [p for depth in range(length + 1) for p in product(range(vocab), repeat=depth)]
+    draft_rows, target_rows = {}, {}
+    equal, disjoint = generator.random() < 0.05, generator.random() < 0.05
+    for prefix in prefixes:
+        p, q = random_row(generator, vocab), random_row(generator, vocab)
+        special = generator.random()
+        if equal or special < 0.12:
+            q = p
+        elif (disjoint or special < 0.2) and 0 in p:
+            weights = [0 if w else generator.randint(1, 3) for w in p]
+            q = tuple(rational(Fraction(w, sum(weights))) for w in weights)
+        draft_rows[prefix], target_rows[prefix] = p, q
+    grid = generator.choice((1, 2, 3, 4, 7, 10, 2**20))
+    return Instance(vocab, drafts, length, draft_rows, target_rows, grid)
+
+
+def line(wiring: Wiring, instance: Instance) -> str:
+    """The instance in the one-line form that the oracle reads."""
+
+    def numbers(row: tuple[Any, ...]) -> str:
+        return " ".join(f"{x.numerator}/{x.denominator}" for x in row)
+
+    def context(prefix: Prefix) -> str:
+        return " ".join(map(str, (len(prefix), *prefix)))
+
+    rows = " ".join(
+        f"{context(prefix)} {numbers(instance.draft_rows.get(prefix, q))} {numbers(q)}"
+        for prefix, q in instance.target_rows.items()
+    )
+    sizes = f"{instance.vocab} {instance.drafts} {instance.length} {instance.grid}"
+    text = f"{wiring.oracle} {sizes} {len(instance.target_rows)} {rows}"
+    if wiring.selects:
+        laws = " ".join(f"{context(x)} {numbers(law)}" for x, law in instance.label_laws.items())
+        labels = f"{len(instance.labels)} {numbers(instance.labels)}"
+        text += f" {labels} {len(instance.label_laws)} {laws}"
+    return text
+
+
+def ask(lines: list[str]) -> list[Tree]:
+    """The oracle's trees for some instances."""
+    if not ORACLE.exists():
+        raise FileNotFoundError(f"the extracted oracle {ORACLE} is missing: run `make proofs`")
+    done = subprocess.run(
+        [str(ORACLE)], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+    )
+    answers = done.stdout.splitlines()
+    if done.returncode or len(answers) != len(lines):
+        raise RuntimeError(f"the oracle gave {len(answers)} of {len(lines)} trees: {done.stderr}")
+    return [json.loads(answer) for answer in answers]
+
+
+# --- The comparison -----------------------------------------------------------------------------
+def compare(name: str, count: int, seed: str, verify: Any = None) -> tuple[int, int, str]:
+    """Compare `count` random instances; (instances, nodes, the first difference or "")."""
+    wiring = WIRINGS[name]
+    generator = random.Random(f"{seed} {name}")
+    done = nodes = 0
+    while done < count:
+        batch = [wiring.random(generator) for _ in range(min(BATCH, count - done))]
+        for instance, proved in zip(batch, ask([line(wiring, i) for i in batch])):
+            try:
+                found = wiring.tree(instance, verify)
+            except Exception as error:  # a reference that fails on an instance differs from it too
+                return done, nodes, f"{type(error).__name__}: {error}\n{line(wiring, instance)}"
+            if found != proved:
+                where = first_difference(found, proved)
+                return done, nodes, f"{where} (reference against proof)\n{line(wiring, instance)}"
+            done += 1
+            nodes += count_nodes(proved)
+    return done, nodes, ""
+
+
+def _chunks(names: list[str], count: int, seed: int) -> Iterator[tuple[str, int, str]]:
+    for name in names:
+        for start in range(0, count, 500):
+            yield name, min(500, count - start), f"{seed}.{start}"
+
+
+def compare_all(names: list[str], count: int, seed: int, jobs: int) -> int:
+    """Compare every scheme on `jobs` processes, with progress; 0 if all trees are equal."""
+    left = {name: 0 for name in names}
+    totals = {name: [0, 0] for name in names}
+    for name, _, _ in _chunks(names, count, seed):
+        left[name] += 1
+    started, finished, terminal = time.monotonic(), 0, sys.stderr.isatty()
+    with ProcessPoolExecutor(jobs) as pool:
+        jobs_of = {pool.submit(compare, *chunk): chunk[0] for chunk in _chunks(names, count, seed)}
+        for job in as_completed(jobs_of):
+            name = jobs_of[job]
+            done, nodes, difference = job.result()
+            if difference:
+                pool.shutdown(cancel_futures=True)
+                print(f"{name}: the trees differ\n{difference}")
+                return 1
+            totals[name][0] += done
+            totals[name][1] += nodes
+            left[name] -= 1
+            finished += 1
+            if terminal:
+                print(f"\r{finished}/{len(jobs_of)}", end="", file=sys.stderr, flush=True)
+            if not left[name]:
+                print(f"{name}: {totals[name][0]} instances, {totals[name][1]} nodes equal", flush=True)
+    instances, nodes = (sum(t[i] for t in totals.values()) for i in (0, 1))
+    seconds = time.monotonic() - started
+    print(f"{len(names)} schemes, {instances} instances, {nodes} nodes equal in {seconds:.0f} s")
+    return 0
+
+
+# --- Committed vectors --------------------------------------------------------------------------
+def _row_text(row: tuple[Any, ...]) -> list[str]:
+    return [str(Fraction(int(x.numerator), int(x.denominator))) for x in row]
+
+
+def to_json(instance: Instance) -> dict[str, Any]:
+    """The instance in the format of conformance instances."""
+
+    def rows(table: dict[Prefix, tuple[Any, ...]], depth: int) -> dict[str, list[str]]:
+        return {
+            ",".join(map(str, prefix)): _row_text(row)
+            for prefix, row in table.items()
+            if len(prefix) <= depth
+        }
+
+    return {
+        "format": 1,
+        "vocab": instance.vocab,
+        "drafts": instance.drafts,
+        "length": instance.length,
+        "draft_rows": rows(instance.draft_rows, instance.length - 1),
+        "target_rows": rows(instance.target_rows, instance.length),
+    }
+
+
+def from_json(vector: dict[str, Any]) -> Instance:
+    """The instance of a vector."""
+
+    def rows(table: dict[str, list[str]]) -> dict[Prefix, tuple[Any, ...]]:
+        return {
+            tuple(map(int, key.split(","))) if key else (): tuple(map(rational, row))
+            for key, row in table.items()
+        }
+
+    data, options = vector["instance"], vector["options"]
+    return Instance(
+        data["vocab"],
+        data["drafts"],
+        data["length"],
+        rows(data["draft_rows"]),
+        rows(data["target_rows"]),
+        options.get("grid", 1),
+        tuple(map(rational, options.get("labels", ()))),
+        rows(options.get("label_laws", {})),
+    )
+
+
+def write_vectors(count: int, seed: int) -> None:
+    """Write `count` small instances of each scheme with the oracle's tree, one file a scheme."""
+    VECTORS.mkdir(exist_ok=True)
+    for name, wiring in WIRINGS.items():
+        generator = random.Random(f"{seed} vectors {name}")
+        instances = [wiring.random(generator, leaves=12) for _ in range(count)]
+        trees = ask([line(wiring, instance) for instance in instances])
+        vectors = []
+        for instance, tree in zip(instances, trees):
+            options: dict[str, Any] = {"grid": instance.grid}
+            if wiring.selects:
+                options["labels"] = _row_text(instance.labels)
+                options["label_laws"] = {
+                    ",".join(map(str, x)): _row_text(law) for x, law in instance.label_laws.items()
+                }
+            vectors.append({"options": options, "instance": to_json(instance), "tree": tree})
+        path = VECTORS / f"{name.replace(':', '_')}.json"
+        body = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors)
+        head = f'{{"format": 1, "scheme": "{wiring.scheme}", "oracle": "{name}", "vectors": [\n'
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(head + body + "\n]}\n")
+        os.replace(temporary, path)
+        print(f"{path.name}: {count} vectors, {path.stat().st_size // 1024} kB")
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("schemes", nargs="*", metavar="SCHEME", help="default: all of them")
+    parser.add_argument("--count", type=int, default=5000, help="random instances per scheme")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--write-vectors", action="store_true", help="renew the committed vectors")
+    arguments = parser.parse_args()
+    for name in arguments.schemes:
+        if name not in WIRINGS:
+            parser.error(f"unknown scheme {name!r}; known: {', '.join(WIRINGS)}")
+    if arguments.write_vectors:
+        write_vectors(40, arguments.seed)
+        return 0
+    names = arguments.schemes or list(WIRINGS)
+    return compare_all(names, arguments.count, arguments.seed, arguments.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+(* Extraction of the oracle to OCaml. *)
+From Coq Require Import ZArith QArith Qcanon String.
+From Coq Require Import ExtrOcamlBasic ExtrOcamlNativeString ExtrOcamlNatInt ExtrOcamlZBigInt.
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draftproof.oracle Require Import trees.
+Set Warnings "-extraction".
+Extraction Language OCaml.
+
+Extraction "oracle.ml" tree_maximal tree_kseq tree_recursive_rejection tree_without_replacement
+  tree_target_match tree_token_by_token tree_block tree_spectr_kseq
+  tree_spectr_recursive_rejection tree_spectr_target_match tree_kseq_block tree_greedy_block
+  tree_spectr_gbv tree_ranked_block tree_multipath model fr tab.
