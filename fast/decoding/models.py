@@ -29,13 +29,14 @@ DTYPES = {
 class LanguageModel:
     """A causal model as the decoder sees it.
 
-    ``vocabulary``: columns of its output rows, padding columns included.  ``context``: most tokens
-    it can take, None for any number.  ``start(vocabulary, batch)``: a new `Scorer` whose rows keep
+    ``vocabulary``: columns of its output rows, padding columns included.  ``inputs``: token ids it
+    can read.  ``context``: most tokens it can take, None for any number.  ``start(vocabulary, batch)``: a new `Scorer` whose rows keep
     the first ``vocabulary`` columns.  ``attention``: "tree", "paths", or "" where it has none.
     """
 
     name: str
     vocabulary: int
+    inputs: int
     context: int | None
     end_of_text: frozenset[int]
     tokenizer: Tokenizer | None
@@ -84,6 +85,7 @@ def wrap(
     return LanguageModel(
         name=name,
         vocabulary=int(config.vocab_size),
+        inputs=int(config.vocab_size),
         context=getattr(config, "max_position_embeddings", None),
         end_of_text=frozenset(int(token) for token in tokens),
         tokenizer=tokenizer,

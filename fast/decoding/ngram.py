@@ -247,6 +247,7 @@ def ngram_pair(path: Path | None = None) -> Pair:
         return LanguageModel(
             name=f"{order}-gram",
             vocabulary=model.vocabulary,
+            inputs=model.vocabulary + 1,
             context=None,
             end_of_text=frozenset([model.words.index("</s>")]),
             tokenizer=tokenizer,

@@ -189,6 +189,7 @@ def prompts(held_out: list[bytes], count: int, length: int = 48) -> list[str]:
 def save(model: LlamaForCausalLM, directory: Path) -> str:
     """Write config.json and model.safetensors (float16); return the weights' sha256."""
     directory.mkdir(parents=True, exist_ok=True)
+    model.config.draftproof_tokenizer = "bytes"
     model.half().save_pretrained(directory)
     generation = directory / "generation_config.json"
     if generation.exists():
