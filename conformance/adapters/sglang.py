@@ -15,6 +15,7 @@ installed package.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -273,13 +274,13 @@ def merged(drafts: NDArray[np.int64]) -> list[tuple[int, ...]]:
 
 
 def create(argument: str = "") -> Any:
-    """The subject `sglang:chain` (or `sglang`), `sglang:blockwise-torch`, `-triton` or `sglang:tree`.
+    """The subject `sglang:chain` (or `sglang`), `:blockwise-torch`, `:blockwise-triton` or `:tree`.
 
     Raises:
         ValueError: another name.
         Unavailable: no unpacked SGLang, no GPU for the tree, or Triton cannot run here.
     """
-    kinds = {
+    kinds: dict[str, Callable[[], Any]] = {
         "chain": _Chain,
         "blockwise-torch": partial(_Blockwise, triton=False),
         "blockwise-triton": partial(_Blockwise, triton=True),
