@@ -1,4 +1,4 @@
-"""Commands of the exact oracle: `law` and `schemes`."""
+"""Commands of the exact oracle: `law`, `compare` and `schemes`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import wraps
 from typing import Any
 
 import click
+from draftproof.conformance import comparison as comparing
+from draftproof.conformance.many import BACKENDS, map_all
 from draftproof.reference.catalogue import SCHEMES
 from draftproof.reference.instance import read_instance
 from draftproof.reference.numbers import text
@@ -15,7 +17,7 @@ from draftproof.reference.oracle import Examination, examine, law_to_json
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["law", "schemes"]
+__all__ = ["compare", "law", "schemes"]
 
 
 class _BadInput(click.ClickException):
@@ -68,6 +70,79 @@ def _print_law(result: Examination) -> None:
 def _both(value: Any) -> str:
     exact = text(value)
     return exact if value.denominator == 1 else f"{exact} ≈ {float(value):.6f}"
+
+
+@click.command()
+@click.option("--instance", "file", type=click.Path(), help="Instance file (JSON).")
+@click.option("--random", "size", metavar="V,L,K", help="Random pairs with Dirichlet(1) rows.")
+@click.option("--count", default=1, show_default=True, help="How many random pairs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the first; then seed + 1, ...")
+@click.option("--plot", "picture", type=click.Path(), help="Draw the comparison into this file.")
+@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
+@click.option("--backend", default="loky", show_default=True, help=" | ".join(BACKENDS))
+@click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for all cores.")
+@_refuses_bad_input
+def compare(
+    file: str | None,
+    size: str | None,
+    count: int,
+    seed: int,
+    picture: str | None,
+    style: str,
+    backend: str,
+    jobs: int,
+) -> None:
+    """Compare all schemes exactly: expected accepted length, total variation, the optima."""
+    if (file is None) == (size is None):
+        raise click.UsageError("give either --instance FILE or --random V,L,K")
+    if file is not None:
+        instances = [read_instance(file)]
+    else:
+        if count < 1:
+            raise ValueError(f"--count is {count}; it must be at least 1")
+        vocab, length, drafts = _size(size or "")
+        seeds = range(seed, seed + count)
+        instances = [comparing.dirichlet_instance(s, vocab, length, drafts) for s in seeds]
+    results = map_all(
+        comparing.compare, instances, backend=backend, jobs=jobs, progress="comparing"
+    )
+    result = comparing.mean(results)
+    if style == "json":
+        click.echo(json.dumps(comparing.comparison_to_json(result), indent=1))
+    else:
+        _print_comparison(result)
+    if picture is not None:
+        comparing.plot(result, picture)
+
+
+def _size(given: str) -> tuple[int, int, int]:
+    parts = given.split(",")
+    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
+        raise ValueError(f"--random is {given!r}, not three integers V,L,K")
+    vocab, length, drafts = map(int, parts)
+    if vocab < 1:
+        raise ValueError(f"--random is {given!r}: the vocabulary has at least one token")
+    return vocab, length, drafts
+
+
+def _print_comparison(result: comparing.Comparison) -> None:
+    size = f"V = {result.vocab}, L = {result.length}, K = {result.drafts}"
+    table = Table(title=f"{size}; instances: {result.instances}; exact, shown to four digits")
+    table.add_column("scheme", no_wrap=True)
+    for column in ("drafts used", "E[τ]", "total variation"):
+        table.add_column(column, justify="right")
+    for name, entry in result.entries.items():
+        distance = entry.total_variation
+        shown = "0" if distance == 0 else f"{float(distance):.4g}"
+        length = f"{float(entry.expected_accepted_length):.4f}"
+        table.add_row(name, str(entry.drafts), length, shown)
+    table.add_section()
+    for name, value in result.yardsticks.items():
+        table.add_row(name, str(result.drafts), f"{float(value):.4f}", "")
+    console = Console()
+    console.print(table)
+    for name, reason in result.left_out.items():
+        console.print(f"not compared: {name}: {reason}", highlight=False)
 
 
 @click.command()

@@ -8,8 +8,11 @@ feasible, and their values are equal, which proves optimality (weak duality).
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
@@ -123,10 +126,31 @@ class _Standard:
             self.bound.append(bound)
 
 
-def _propose_by_highs(standard: _Standard) -> list[int]:
-    """Basic columns; the number n + i stands for the logical column of row i (n columns)."""
+@cache
+def _highs() -> Any:
+    """The highspy module, its banner already printed into the void.
+
+    The first solver of a process prints one to the process's standard output before it can be told
+    not to, which would end up in the middle of this program's own output.
+    """
     import highspy
 
+    sys.stdout.flush()
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        highspy.Highs()
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+    return highspy
+
+
+def _propose_by_highs(standard: _Standard) -> list[int]:
+    """Basic columns; the number n + i stands for the logical column of row i (n columns)."""
+    highspy = _highs()
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)
     model.setOptionValue("presolve", "off")  # with presolve the final basis may be of another model
@@ -267,7 +291,7 @@ def _propose_exactly(standard: _Standard) -> list[int]:
 
     def improve(cost: Mapping[int, Number]) -> None:
         while True:
-            reduced = {j: c for j, c in cost.items() if j < n}
+            reduced: dict[int, Any] = {j: c for j, c in cost.items() if j < n}
             for i, b in enumerate(basis):
                 weight = cost.get(b, ZERO)
                 if weight != 0:
@@ -280,7 +304,7 @@ def _propose_exactly(standard: _Standard) -> list[int]:
             ratios = [
                 (right[i] / rows[i][entering], basis[i], i)
                 for i in range(m)
-                if rows[i].get(entering, ZERO) > 0
+                if entering in rows[i] and rows[i][entering] > 0
             ]
             if not ratios:
                 raise ValueError("no finite optimum: the program is unbounded")
