@@ -27,12 +27,16 @@ __all__ = [
     "Overrides",
     "Owed",
     "Rows",
+    "column",
     "cover_factor",
     "draw",
+    "inverse_cdf",
     "kept_mass",
     "owed_mass",
     "row_sums",
     "smallest_scale",
+    "solve_scale",
+    "tiles",
 ]
 
 DEFAULT_GRID = 2**20
@@ -59,7 +63,7 @@ class Rows:
     draft_index: Tensor
     """int64 [R]; -1 stands for a draft row of zeros (a leaf has none)"""
     target_index: Tensor
-    """int64 [R]"""
+    """int64 [R]; -1 for a pair that nobody needs: it is not read, its results are arbitrary"""
 
     @property
     def count(self) -> int:
@@ -79,11 +83,9 @@ class Rows:
         wide = self.target_rows.dtype == torch.float64
         return torch.float64 if wide else torch.float32
 
-    def select(self, index: Tensor) -> Rows:
-        """The pairs at `index` [R']."""
-        return replace(
-            self, draft_index=self.draft_index[index], target_index=self.target_index[index]
-        )
+    def only(self, needed: Tensor) -> Rows:
+        """The same pairs, those that are not `needed` [R] marked so."""
+        return replace(self, target_index=torch.where(needed, self.target_index, -1))
 
 
 class Owed(NamedTuple):
@@ -100,12 +102,7 @@ class Owed(NamedTuple):
     def plain(like: Tensor) -> Owed:
         """The plain target row, for as many rows as `like` [R] has entries."""
         zero = torch.zeros_like(like, dtype=torch.float64)
-        return Owed(torch.ones_like(zero), zero, zero, zero)
-
-    def where(self, chosen: Tensor, other: Owed) -> Owed:
-        """These coefficients where `chosen` [R], those of `other` elsewhere."""
-        pairs = zip(self, other, strict=True)
-        return Owed(*(torch.where(chosen, mine, theirs) for mine, theirs in pairs))
+        return Owed(torch.ones_like(zero), zero)
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,8 @@ def owed_mass(
     rows: Rows, a: Tensor, b: Tensor | None = None, overrides: Overrides | None = None
 ) -> Tensor:
     """float64 [R]: Σ_v (a q - b p)+ for coefficients a, b float64 [R] (b None: 1)."""
-    sums = a.new_zeros(rows.count)
-    for part, p, q in _tiles(rows):
+    sums = torch.zeros(rows.count, dtype=torch.float64, device=rows.device)
+    for part, p, q in tiles(rows):
         owed = _owed(p, q, a[part], None if b is None else b[part])
         _apply(owed, overrides, part)
         sums[part] = row_sums(owed)
@@ -135,10 +132,10 @@ def kept_mass(
 ) -> Tensor:
     """float64 [R, G]: Σ_v min(p, s T) at the scales s = 1/ρ float64 [R, G], reading rows once."""
     sums = torch.zeros_like(scales)
-    for part, p, q in _tiles(rows):
+    for part, p, q in tiles(rows):
         target = q if a is None else _owed(p, q, a[part], b[part] if b is not None else None)
         for g in range(scales.shape[1]):
-            covered = torch.minimum(target * _column(scales[part, g], p), p)
+            covered = torch.minimum(target * column(scales[part, g], p), p)
             sums[part, g] = row_sums(covered)
     return sums
 
@@ -173,9 +170,9 @@ def smallest_scale(
     """
     scale = torch.ones(rows.count, dtype=torch.float64, device=rows.device)
     kept = torch.zeros_like(scale)
-    for part, p, q in _tiles(rows):
+    for part, p, q in tiles(rows):
         target = q if a is None or b is None else _owed(p, q, a[part], b[part])
-        scale[part], kept[part] = _solve_scale(p, target, drafts[part].to(torch.float64), grid)
+        scale[part], kept[part] = solve_scale(p, target, drafts[part].to(torch.float64), grid)
     return scale, kept
 
 
@@ -183,14 +180,14 @@ NEWTON_PASSES = 12
 """Most passes of the root search; rows stop changing once they have converged, mostly after 5."""
 
 
-def _solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tensor, Tensor]:
+def solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tensor, Tensor]:
     """Smallest valid scale and its kept mass for each row of a tile."""
     n = n.clamp(min=1.0)
     low, high = 1.0 / n, torch.ones_like(n)  # ρ = n is always valid
     s = high.clone()
     done = n <= 1
     for _ in range(NEWTON_PASSES):
-        covered = torch.minimum(target * _column(s, p), p)
+        covered = torch.minimum(target * column(s, p), p)
         mass = row_sums(covered)
         slope = row_sums(covered.masked_fill_(covered >= p, 0)) / s
         value = mass / s - _some(mass, n)
@@ -213,7 +210,7 @@ def _solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tenso
     scale, kept = torch.full_like(n, torch.inf), torch.zeros_like(n)
     for ticks in candidates:
         tried = ticks / grid
-        mass = row_sums(torch.minimum(target * _column(1.0 / tried, p), p))
+        mass = row_sums(torch.minimum(target * column(1.0 / tried, p), p))
         better = ((_some(mass, n) <= tried * mass) | (n <= 1)) & (tried < scale)
         scale = torch.where(better, tried, scale)
         kept = torch.where(better, mass, kept)
@@ -241,14 +238,14 @@ def draw(
     """
     a, b, c, d = owed
     token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
-    for part, p, q in _tiles(rows):
+    for part, p, q in tiles(rows):
         weights = _owed(p, q, a[part], b[part])
         _apply(weights, overrides, part)
         if c is not None and d is not None:
             weights = torch.maximum(
-                weights - _column(c[part], p) * p, _column(d[part], p) * weights
+                weights - column(c[part], p) * p, column(d[part], p) * weights
             )
-        token[part] = _inverse_cdf(weights, q, uniform[part])
+        token[part] = inverse_cdf(weights, q, uniform[part])
     return token
 
 
@@ -277,20 +274,20 @@ def row_sums(tile: Tensor) -> Tensor:
     return sums[:, 0]
 
 
-def _column(values: Tensor, like: Tensor) -> Tensor:
+def column(values: Tensor, like: Tensor) -> Tensor:
     return values.to(like.dtype).unsqueeze(-1)
 
 
 def _owed(p: Tensor, q: Tensor, a: Tensor, b: Tensor | None) -> Tensor:
     """(a q - b p)+ on a tile, in a new tensor."""
-    owed = q * _column(a, q)
-    owed -= p if b is None else p * _column(b, p)
+    owed = q * column(a, q)
+    owed -= p if b is None else p * column(b, p)
     return owed.clamp_(min=0)
 
 
 def _apply(tile: Tensor, overrides: Overrides | None, part: slice) -> None:
     """Put the overridden entries into a tile of T, in place."""
-    if overrides is None:
+    if overrides is None or overrides.tokens.shape[1] == 0:
         return
     tokens, values = overrides.tokens[part], overrides.values[part]
     present = tokens >= 0
@@ -307,7 +304,7 @@ def _apply(tile: Tensor, overrides: Overrides | None, part: slice) -> None:
     tile.scatter_(1, tokens, values.to(tile.dtype))
 
 
-def _inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
+def inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
     """The inverse CDF of each row of a tile [r, V] at `uniform` [r]; `plain` where all are 0."""
     r, vocab = weights.shape
     empty = (weights.amax(1) <= 0).unsqueeze(1)
@@ -324,7 +321,7 @@ def _inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
     before = torch.where(index > 0, reached.gather(1, (index - 1).clamp(min=0)[:, None])[:, 0], 0.0)
     piece = pieces.gather(1, index[:, None, None].expand(r, 1, segment))[:, 0].to(torch.float64)
     inside = _first(piece.cumsum(1) > (threshold - before)[:, None], piece > 0)
-    return index * segment + inside
+    return (index * segment + inside).clamp(max=vocab - 1)
 
 
 def _first(reached: Tensor, positive: Tensor) -> Tensor:
@@ -336,20 +333,25 @@ def _first(reached: Tensor, positive: Tensor) -> Tensor:
     return torch.where(both.any(1), first, last)
 
 
-def _tiles(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """(slice of the R pairs, draft rows [r, V], target rows [r, V]) in the compute dtype."""
+def tiles(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """(slice of the R pairs, draft rows [r, V], target rows [r, V]) in the compute dtype.
+
+    On the CPU a large row is a tile of its own, read in place, and pairs that nobody needs are
+    skipped. Elsewhere nothing depends on the values of the indices, so there is no synchronisation.
+    """
     step = max(1, TILE // rows.vocab)
     dtype = rows.compute_dtype
     if step == 1 and rows.device.type == "cpu":
-        draft, target = rows.draft_index.tolist(), rows.target_index.tolist()
-        none = rows.target_rows.new_zeros(1, rows.vocab) if min(draft, default=0) < 0 else None
-        for r, (n, m) in enumerate(zip(draft, target, strict=True)):
-            p = rows.draft_rows[n : n + 1] if none is None or n >= 0 else none
-            yield slice(r, r + 1), p.to(dtype), rows.target_rows[m : m + 1].to(dtype)
+        none = rows.target_rows.new_zeros(1, rows.vocab, dtype=dtype)
+        pairs = zip(rows.draft_index.tolist(), rows.target_index.tolist(), strict=True)
+        for r, (n, m) in enumerate(pairs):
+            if m >= 0:
+                p = rows.draft_rows[n : n + 1].to(dtype) if n >= 0 else none
+                yield slice(r, r + 1), p, rows.target_rows[m : m + 1].to(dtype)
         return
     for low in range(0, rows.count, step):
         part = slice(low, low + step)
         index = rows.draft_index[part]
         p = rows.draft_rows[index.clamp(min=0)].to(dtype)
         p = torch.where((index >= 0)[:, None], p, 0)
-        yield part, p, rows.target_rows[rows.target_index[part]].to(dtype)
+        yield part, p, rows.target_rows[rows.target_index[part].clamp(min=0)].to(dtype)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from draftproof.fast.tree import Result
-from draftproof.fast.verifiers import block, spectr, token_by_token
+from draftproof.fast.verifiers import block, kseq_block, spectr, token_by_token, traversal, tree_match
 
 __all__ = ["STATEFUL", "VERIFIERS"]
 
@@ -18,6 +18,9 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
         f"spectr:{name}": partial(spectr.spectr, coupling)
         for name, coupling in spectr.COUPLINGS.items()
     },
+    "traversal": traversal.verify,
+    "kseq_block": kseq_block.verify,
+    "tree_match": tree_match.verify,
 }
 """Scheme name -> verifier."""
 

@@ -7,60 +7,74 @@ that a stateless scheme with one draft reaches.
 from __future__ import annotations
 
 import torch
-from draftproof.fast.clip import Owed, Rows, draw, owed_mass
+from draftproof.fast.clip import Owed, draw, owed_mass
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.paths import divide, node_at, only_draft, rows_at
 from torch import Tensor
 
-__all__ = ["block_weights", "deepest", "inner_tests", "verify"]
+__all__ = ["block_scan", "verify"]
 
 
 def verify(batch: Batch, uniforms: Uniforms) -> Result:
     """Verify the one draft of each block as a block."""
     p, q, length = only_draft(batch, "block")
     first = torch.zeros_like(length)
-    weight = block_weights(divide(q, p), length)
-    inner = rows_at(batch, batch.nodes[:, 0, 1 : batch.length].clamp(min=0).flatten())
-    h = inner_tests(inner, weight, length)
-    accepted = deepest(uniforms.accept[:, 0] < h) if batch.drafts else first
-    rows = rows_at(batch, node_at(batch, first, accepted), accepted == length)
-    w = torch.cat([torch.ones_like(uniforms.token)[:, None], weight], 1).gather(
-        1, accepted[:, None]
-    )[:, 0]
-    w = torch.where(accepted == length, 1.0, w)
-    token = draw(rows, uniforms.token, Owed(w, torch.ones_like(w)))
-    return Result.of(batch, accepted, first, token)
+    accepted, w = first, torch.ones_like(uniforms.token)
+    if batch.drafts:
+        accepted, w, _ = block_scan(
+            batch, 0, length > 0, first, divide(q, p), w, uniforms.accept[:, 0]
+        )
+    whole = accepted == length
+    rows = rows_at(batch, node_at(batch, first, accepted), whole)
+    # (w q - p)+, or the plain row after a whole draft
+    owed = Owed(torch.where(whole, 1.0, w), torch.ones_like(w))
+    return Result.of(batch, accepted, first, draw(rows, uniforms.token, owed))
 
 
-def block_weights(ratio: Tensor, length: Tensor) -> Tensor:
-    """float64 [B, L]: w_i = min(1, w_{i-1} q/p) for i = 1..L, from the ratios q/p [B, L]."""
-    weights = []
-    w = torch.ones(ratio.shape[0], dtype=ratio.dtype, device=ratio.device)
-    for i in range(ratio.shape[1]):
-        w = (w * ratio[:, i]).clamp(max=1.0)
-        weights.append(w)
-    return torch.stack(weights, 1) if weights else ratio
+def block_scan(
+    batch: Batch,
+    draft: int,
+    tested: Tensor,
+    top: Tensor,
+    ratio: Tensor,
+    start: Tensor,
+    uniforms: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Test a draft of each block below depth `top`, from its deepest depth up to `top` + 1.
 
+        w_top = start, w_i = min(1, w_{i-1} q/p);   S_i = Σ (w_i q - p)+ at the node of depth i
+        h_i = S_i / (S_i + 1 - w_i) above the leaf,   w at the leaf
 
-def inner_tests(inner: Rows, weight: Tensor, length: Tensor) -> Tensor:
-    """float64 [B, L]: h_i = S_i / (S_i + 1 - w_i) below the leaf, w_L at it, 0 beyond it.
+    Args:
+        tested: bool [B], the blocks whose draft is tested.
+        top: int64 [B], the depth of the node where the scan ends.
+        ratio: float64 [B, L], q/p of the draft's tokens (of the row owed at `top`, for the first).
+        start: float64 [B], 1, or 1/ρ after a clip.
+        uniforms: float64 [B, L].
 
-    `inner` holds the rows after depths 1..L-1 of each draft, block by block.
+    Returns:
+        The deepest accepted depth [B], `top` if none is; w and S there (S = 0 at a leaf).
     """
-    b, depth = weight.shape
-    if depth == 0:
-        return weight
-    w = weight[:, :-1]
-    owed = owed_mass(inner, w.flatten()).view(b, depth - 1)
-    h = torch.cat([divide(owed, owed + (1 - w)), weight[:, -1:]], 1)
-    at = torch.arange(1, depth + 1, device=weight.device)
-    h = torch.where(at == length[:, None], weight, h)
-    return torch.where(at > length[:, None], 0.0, h)
-
-
-def deepest(passed: Tensor) -> Tensor:
-    """int64 [B]: the greatest depth i in 1..L with passed[:, i-1], 0 if there is none."""
-    depth = torch.arange(1, passed.shape[1] + 1, device=passed.device)
-    return (
-        torch.where(passed, depth, 0).amax(1) if passed.shape[1] else depth.new_zeros(len(passed))
-    )
+    length = batch.lengths[:, draft]
+    found, weight, owed = top, start, torch.zeros_like(start)
+    weights, w = [], start
+    for i in range(1, batch.length + 1):
+        below = i > top
+        w = torch.where(below, (w * ratio[:, i - 1]).clamp(max=1.0), start)
+        weights.append(w)
+    open_ = tested
+    for i in range(batch.length, 0, -1):
+        w = weights[i - 1]
+        reached = open_ & (i > top) & (i <= length)
+        leaf = length == i
+        h, mass = w, torch.zeros_like(w)
+        if i < batch.length:
+            inner = torch.where(reached & ~leaf, batch.nodes[:, draft, i], -1)
+            mass = owed_mass(rows_at(batch, inner), w)
+            h = torch.where(leaf, w, divide(mass, mass + (1 - w)))
+        accepted = reached & (uniforms[:, i - 1] < h)
+        found = torch.where(accepted, i, found)
+        weight = torch.where(accepted, w, weight)
+        owed = torch.where(accepted & ~leaf, mass, owed)
+        open_ = open_ & ~accepted
+    return found, weight, owed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from draftproof.fast.clip import Rows
+from draftproof.fast.clip import Owed, Rows, draw
 from draftproof.fast.tree import Batch
 from torch import Tensor
 
-__all__ = ["divide", "node_at", "only_draft", "rows_at"]
+__all__ = ["divide", "draw_plain", "first_true", "node_at", "only_draft", "row_entry", "rows_at"]
 
 
 def divide(numerator: Tensor, denominator: Tensor, otherwise: float = 0.0) -> Tensor:
@@ -41,6 +41,23 @@ def node_at(batch: Batch, path: Tensor, depth: Tensor) -> Tensor:
 
 
 def rows_at(batch: Batch, node: Tensor, leaf: Tensor | None = None) -> Rows:
-    """The rows after `node` [R]; where `leaf` [R] there is no draft row."""
+    """The rows after `node` [R] (-1: not needed); where `leaf` [R] there is no draft row."""
     draft = node if leaf is None else torch.where(leaf, -1, node)
     return Rows(batch.draft_rows, batch.target_rows, draft, node)
+
+
+def row_entry(rows: Tensor, node: Tensor, token: Tensor) -> Tensor:
+    """float64: entries of `rows` [N, V] at (node, token), which broadcast; 0 where either is -1."""
+    entry = rows[node.clamp(min=0), token.clamp(min=0)].to(torch.float64)
+    return torch.where((node >= 0) & (token >= 0), entry, 0.0)
+
+
+def draw_plain(batch: Batch, node: Tensor, uniform: Tensor) -> Tensor:
+    """int64 [R]: a token from the target row after `node` [R] (-1: not needed)."""
+    rows = Rows(batch.draft_rows, batch.target_rows, torch.full_like(node, -1), node)
+    return draw(rows, uniform, Owed(torch.ones_like(uniform), torch.zeros_like(uniform)))
+
+
+def first_true(mask: Tensor) -> Tensor:
+    """int64 [B]: the first true column of a bool [B, K]; 0 where there is none."""
+    return mask.to(torch.int8).argmax(1)

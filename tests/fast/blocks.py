@@ -1,4 +1,4 @@
-"""Random blocks for the tests: dyadic rows (exact in float32), as tables by prefix and as a batch."""
+"""Random blocks for the tests, as tables by prefix and as a batch, with rows exact in float32."""
 
 from __future__ import annotations
 
