@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from draftproof.reference.models import Model, Prefix
 
-__all__ = ["Outcome", "Scheme"]
+__all__ = ["Counterexample", "Outcome", "Scheme"]
 
 
 class Outcome(NamedTuple):
@@ -23,6 +23,35 @@ class Outcome(NamedTuple):
     carry: Model | None = None
     """Stateful schemes: the target of what follows (prefixes relative to the end of the emitted
     tokens), or None for the unmodified target."""
+
+
+class Counterexample(NamedTuple):
+    """An instance with context-free rows on which a scheme emits the wrong marginal.
+
+    Rationals are text. As text it reads "K = 2, L = 1, p = (0, 1), q = (1/2, 1/2): P(token 1 at
+    position 1) = 3/4 instead of 1/2".
+    """
+
+    drafts: int
+    length: int
+    draft_row: tuple[str, ...]
+    target_row: tuple[str, ...]
+    position: int
+    """The emitted token that is looked at, from 0."""
+    token: int
+    emitted: str
+    """P(that token is `token`), which should be `target_row[token]`."""
+    paths: tuple[Prefix, ...] = ()
+    """The drafts, for schemes whose drafts are not drawn."""
+
+    def __str__(self) -> str:
+        p, q = ", ".join(self.draft_row), ", ".join(self.target_row)
+        drafts = f", drafts {self.paths}" if self.paths else ""
+        return (
+            f"K = {self.drafts}, L = {self.length}, p = ({p}), q = ({q}){drafts}: "
+            f"P(token {self.token} at position {self.position + 1}) = {self.emitted} "
+            f"instead of {self.target_row[self.token]}"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """K independent tests: each draft against the unmodified target, the correction from (q - p)+.
 
-Not lossless. Smallest counterexample: K = 2, L = 1, p = (0, 1), q = (1/2, 1/2): token 1 is emitted
-with probability 3/4 instead of 1/2, and 1 - 2^-K in general.
+Not lossless. Smallest counterexample: K = 2, L = 1, p = (0, 1), q = (1/2, 1/2): P(token 1 at
+position 1) = 3/4 instead of 1/2; with K drafts it is at least 1 - 2^-K.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from draftproof.reference.couplings.candidates import Candidates
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.scheme import Counterexample, Outcome, Scheme
 from draftproof.reference.tree import Drafts
 from draftproof.reference.verifiers.spectr import spectr
 
-__all__ = ["SCHEME", "independent_trials", "verify"]
+__all__ = ["COUNTEREXAMPLE", "SCHEME", "independent_trials", "verify"]
 
 
 def independent_trials(
@@ -35,6 +35,16 @@ def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outco
     return spectr(independent_trials, chance, drafts, draft, target)
 
 
+COUNTEREXAMPLE = Counterexample(
+    drafts=2,
+    length=1,
+    draft_row=("0", "1"),
+    target_row=("1/2", "1/2"),
+    position=0,
+    token=1,
+    emitted="3/4",
+)
+
 SCHEME = Scheme(
     name="independent_trials",
     kind="control",
@@ -42,5 +52,5 @@ SCHEME = Scheme(
     paper="folklore",
     verify=verify,
     lossless=False,
-    counterexample="K = 2, L = 1, p = (0, 1), q = (1/2, 1/2): P(1) = 3/4 instead of 1/2",
+    counterexample=str(COUNTEREXAMPLE),
 )
