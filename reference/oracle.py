@@ -59,10 +59,11 @@ def draw_drafts(chance: Chance, instance: Instance) -> Drafts:
     return SampledDrafts(chance, [instance.draft_model] * instance.drafts, instance.length)
 
 
-def freeze_carry(carry: Model | None, positions: int) -> CarryRows:
-    """The rows of `carry` for the next `positions` positions, after prefixes it can emit."""
+def freeze_carry(carry: Model | None) -> CarryRows:
+    """The rows of `carry` that may differ from the target, after prefixes it can emit."""
     if carry is None:
         return ()
+    positions = carry.carried
     frozen: list[tuple[Prefix, Row]] = []
     reached: list[Prefix] = [()] if positions > 0 else []
     for prefix in reached:  # grows while it is walked
@@ -78,7 +79,12 @@ def thaw_carry(carry: CarryRows, target: Model) -> Model:
     if not carry:
         return target
     rows = dict(carry)
-    return Model(target.vocab, lambda prefix: rows[prefix] if prefix in rows else target(prefix))
+    positions = 1 + max(len(prefix) for prefix in rows)
+    return Model(
+        target.vocab,
+        lambda prefix: rows[prefix] if prefix in rows else target(prefix),
+        positions,
+    )
 
 
 @dataclass(frozen=True)
@@ -135,10 +141,8 @@ def block_stops(
     verify: Callable[..., Outcome] = entry.verify
 
     def program(chance: Chance) -> Stop:
-        drawn = drafts(chance)
-        outcome = verify(chance, drawn, draft, target, **options)
-        remaining = drawn.length - len(outcome.accepted) - 1
-        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry, remaining))
+        outcome = verify(chance, drafts(chance), draft, target, **options)
+        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
 
     return enumerate_law(program)
 
