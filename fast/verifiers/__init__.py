@@ -6,13 +6,23 @@ from collections.abc import Callable
 from functools import partial
 
 from draftproof.fast.tree import Result
-from draftproof.fast.verifiers import block, kseq_block, spectr, token_by_token, traversal, tree_match
+from draftproof.fast.verifiers import (
+    block,
+    greedy_block,
+    kseq_block,
+    spectr,
+    spectr_gbv,
+    token_by_token,
+    traversal,
+    tree_match,
+)
 
 __all__ = ["STATEFUL", "VERIFIERS"]
 
 VERIFIERS: dict[str, Callable[..., Result]] = {
     "token_by_token": token_by_token.verify,
     "block": block.verify,
+    "greedy_block": greedy_block.verify,
     "spectr": spectr.verify,
     **{
         f"spectr:{name}": partial(spectr.spectr, coupling)
@@ -20,9 +30,10 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
     },
     "traversal": traversal.verify,
     "kseq_block": kseq_block.verify,
+    "spectr_gbv": spectr_gbv.verify,
     "tree_match": tree_match.verify,
 }
 """Scheme name -> verifier."""
 
-STATEFUL: frozenset[str] = frozenset()
+STATEFUL: frozenset[str] = frozenset({"greedy_block", "spectr_gbv"})
 """Schemes whose result has a carry and that take one."""
