@@ -68,15 +68,14 @@ class Program:
             self._start()
         open_blocks: dict[int, int] = {}
         lines = []
-        for b in range(batch.size):
-            number = next(self._numbers)
-            open_blocks[number] = b
-            lines.append(json.dumps(request(batch.block(b), number, batch.root_rows[b])))
+        for b, asked in zip(range(batch.size), self._numbers):
+            open_blocks[asked] = b
+            lines.append(json.dumps(request(batch.block(b), asked, batch.root_rows[b])))
         self._send(lines)
         answers: list[tuple[int, int, int, Any]] = [(0, 0, 0, None)] * batch.size
         while open_blocks:
             answer = self._receive()
-            number = answer.get("id")
+            number: Any = answer.get("id")
             if number not in open_blocks:
                 raise self._failed("protocol", f"answer to id {number!r}, which is not open")
             b = open_blocks.pop(number)
