@@ -17,7 +17,7 @@ from draftproof.reference.oracle import Examination, examine, law_to_json
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["compare", "law", "schemes"]
+__all__ = ["compare", "law", "schemes", "schemes_markdown"]
 
 
 class _BadInput(click.ClickException):
@@ -146,7 +146,7 @@ def _print_comparison(result: comparing.Comparison) -> None:
 
 
 @click.command()
-@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
+@click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table")
 def schemes(style: str) -> None:
     """List every scheme of the catalogue."""
     entries = list(SCHEMES.values())
@@ -154,6 +154,9 @@ def schemes(style: str) -> None:
         keys = ("name", "kind", "summary", "paper", "lossless", "stateful", "draft_law", "drafts")
         more = ("selects", "approximate", "counterexample")
         click.echo(json.dumps([{k: getattr(s, k) for k in keys + more} for s in entries], indent=1))
+        return
+    if style == "markdown":
+        click.echo(schemes_markdown())
         return
     table = Table()
     table.add_column("scheme", no_wrap=True)
@@ -165,3 +168,18 @@ def schemes(style: str) -> None:
         state = "carry" if s.stateful else "none"
         table.add_row(s.name, s.kind, lossless, state, s.draft_law, s.summary)
     Console().print(table)
+
+
+def schemes_markdown() -> str:
+    """The catalogue as a Markdown table, the one of the README."""
+    lines = ["| scheme | lossless | drafts | rule | source |", "|---|---|---|---|---|"]
+    for s in SCHEMES.values():
+        lossless = "nearly" if s.approximate else ("yes" if s.lossless else "**no**")
+        if s.stateful:
+            lossless += ", with its carry"
+        least, most = s.drafts
+        count = f"{least} or more" if most is None else f"{least} to {most}"
+        summary = s.summary.replace("|", "\\|")
+        paper = s.paper.replace("|", "\\|")
+        lines.append(f"| `{s.name}` | {lossless} | {count}, {s.draft_law} | {summary} | {paper} |")
+    return "\n".join(lines)
