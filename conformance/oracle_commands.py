@@ -146,7 +146,9 @@ def _print_comparison(result: comparing.Comparison) -> None:
 
 
 @click.command()
-@click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table")
+@click.option(
+    "--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table"
+)
 def schemes(style: str) -> None:
     """List every scheme of the catalogue."""
     entries = list(SCHEMES.values())
