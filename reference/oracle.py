@@ -138,13 +138,25 @@ def block_stops(
 ) -> Law[Stop]:
     """The exact law of how one block ends, the drafts being what `drafts(chance)` draws."""
     entry = find(scheme) if isinstance(scheme, str) else scheme
-    verify: Callable[..., Outcome] = entry.verify
 
-    def program(chance: Chance) -> Stop:
-        outcome = verify(chance, drafts(chance), draft, target, **options)
+    def stop(outcome: Outcome) -> Stop:
         return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
 
-    return enumerate_law(program)
+    if entry.stages is None:
+        verify = entry.verify
+        return enumerate_law(
+            lambda chance: stop(verify(chance, drafts(chance), draft, target, **options))
+        )
+    select, finish = entry.stages
+    selected = enumerate_law(
+        # Which draft it is makes no difference to the law of what follows.
+        lambda chance: select(chance, drafts(chance), draft, target, **options)._replace(number=0)
+    )
+    return selected.bind(
+        lambda selection: enumerate_law(
+            lambda chance: stop(finish(chance, selection, draft, target, **options))
+        )
+    )
 
 
 def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examination:

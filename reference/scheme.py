@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from draftproof.reference.models import Model, Prefix
 
-__all__ = ["Counterexample", "Outcome", "Scheme"]
+__all__ = ["Counterexample", "Outcome", "Scheme", "Selection"]
 
 
 class Outcome(NamedTuple):
@@ -54,6 +54,16 @@ class Counterexample(NamedTuple):
         )
 
 
+class Selection(NamedTuple):
+    """The draft that is verified alone."""
+
+    path: Prefix
+    number: int
+    """Which of the drafts it is."""
+    drafts: int
+    """Out of how many."""
+
+
 @dataclass(frozen=True)
 class Scheme:
     """One entry of the catalogue."""
@@ -82,3 +92,8 @@ class Scheme:
     """Controls: the smallest counterexample, in exact fractions."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options with their default values."""
+    stages: tuple[Callable[..., Selection], Callable[..., Outcome]] | None = None
+    """Schemes that select a draft and verify it alone: the two halves of `verify`, as
+    select(chance, drafts, draft_model, target_model, **options) and
+    finish(chance, selection, draft_model, target_model, **options). An enumeration of one after the
+    other shares the work of all the drafts that select the same path."""

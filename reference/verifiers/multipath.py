@@ -21,11 +21,20 @@ from draftproof.reference.clip import row_or_plain
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, total
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.scheme import Outcome, Scheme, Selection
 from draftproof.reference.tree import Drafts, whole_path
 from draftproof.reference.verifiers.block import verify_path
 
-__all__ = ["SCHEME", "Order", "by_ratio", "largest_draft", "law_of_largest", "verify"]
+__all__ = [
+    "SCHEME",
+    "Order",
+    "by_ratio",
+    "finish",
+    "largest_draft",
+    "law_of_largest",
+    "select",
+    "verify",
+]
 
 Order = Callable[[Prefix], Sequence[int]]
 """The tokens after a prefix, from the smallest to the largest."""
@@ -86,13 +95,25 @@ def _design(draft: Model, target: Model, count: int) -> tuple[Order, Model]:
     return order, law_of_largest(draft, count, order)
 
 
+def select(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Selection:
+    """The largest draft."""
+    if drafts.count == 0 or drafts.length == 0:
+        return Selection((), 0, drafts.count)
+    order, _ = _design(draft, target, drafts.count)
+    number = largest_draft(drafts, order)
+    return Selection(whole_path(drafts, number), number, drafts.count)
+
+
+def finish(chance: Chance, selection: Selection, draft: Model, target: Model) -> Outcome:
+    """Block-verify it with the law it has."""
+    path, number, count = selection
+    selected = _design(draft, target, count)[1] if path else draft
+    return verify_path(chance, path, number, selected, target)
+
+
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:
     """Block-verify the largest draft with the law it has."""
-    if drafts.count == 0 or drafts.length == 0:
-        return verify_path(chance, (), 0, draft, target)
-    order, selected = _design(draft, target, drafts.count)
-    number = largest_draft(drafts, order)
-    return verify_path(chance, whole_path(drafts, number), number, selected, target)
+    return finish(chance, select(chance, drafts, draft, target), draft, target)
 
 
 SCHEME = Scheme(
@@ -101,4 +122,5 @@ SCHEME = Scheme(
     summary="block-verify the largest draft in one fixed order of the tokens, with its law",
     paper="Thomas and Pal 2026, arXiv 2602.16961",
     verify=verify,
+    stages=(select, finish),
 )

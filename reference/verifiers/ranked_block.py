@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from draftproof.reference.chance import Chance, Select
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.scheme import Outcome, Scheme, Selection
 from draftproof.reference.tree import Drafts, whole_path
 from draftproof.reference.verifiers import block, greedy_block
 from draftproof.reference.verifiers.ranked_coupling import Couple, coupling_proposal
@@ -43,9 +43,12 @@ __all__ = [
     "default_label_edges",
     "default_ratio_edges",
     "design",
+    "design_for",
+    "finish",
     "label_boost",
     "label_law",
     "repaired",
+    "select",
     "selected_draft",
     "verify",
 ]
@@ -264,43 +267,35 @@ def selected_draft(chance: Chance, drafts: Drafts, labels: Callable[[Prefix], Ro
     return winner
 
 
-def verify(
-    chance: Chance,
-    drafts: Drafts,
-    draft: Model,
-    target: Model,
-    *,
-    classes: int = CLASSES,
-    types: int = RATIO_TYPES,
-    label_edges: Sequence[object] | None = None,
-    ratio_edges: Sequence[object] | None = None,
-    couple: Couple = coupling_proposal,
-    stateful: bool = False,
+def select(
+    chance: Chance, drafts: Drafts, draft: Model, target: Model, **options: Any
+) -> Selection:
+    """The draft of the highest label; the options are those of `verify`."""
+    if drafts.count == 0 or drafts.length == 0:
+        return Selection((), 0, drafts.count)
+    labels = design_for(draft, target, drafts.count, **options).labels
+    number = selected_draft(chance, drafts, labels)
+    return Selection(whole_path(drafts, number), number, drafts.count)
+
+
+def finish(
+    chance: Chance, selection: Selection, draft: Model, target: Model, **options: Any
 ) -> Outcome:
+    """Verify the selected path with the law it has; the options are those of `verify`."""
+    path, number, count = selection
+    selected = design_for(draft, target, count, **options).selected if path else draft
+    verify_path = greedy_block.verify_path if options.get("stateful") else block.verify_path
+    return verify_path(chance, path, number, selected, target)
+
+
+def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model, **options: Any) -> Outcome:
     """Select the draft of the highest label and verify its path with the law that it has.
 
-    `couple(prefix, types, ratio_edges, labels, boost, weight)` proposes the coupling of the types
-    (masses P) with the labels (masses π_x), given u/T_x and w_x: a matrix [NT][J] of rationals or
-    floats, repaired in rationals. `label_edges` and `ratio_edges` replace the default constants of
-    `classes` labels and `types` ratio types. `stateful` verifies with the greedy block rule, and
+    The options are those of `design_for`; `stateful` verifies with the greedy block rule, and
     leaves a carry.
     """
-    verify_path = greedy_block.verify_path if stateful else block.verify_path
-    if drafts.count == 0 or drafts.length == 0:
-        return verify_path(chance, (), 0, draft, target)
-    label_laws, selected, _ = design_for(
-        draft,
-        target,
-        drafts.count,
-        classes=classes,
-        types=types,
-        label_edges=label_edges,
-        ratio_edges=ratio_edges,
-        couple=couple,
-        stateful=stateful,
-    )
-    number = selected_draft(chance, drafts, label_laws)
-    return verify_path(chance, whole_path(drafts, number), number, selected, target)
+    selection = select(chance, drafts, draft, target, **options)
+    return finish(chance, selection, draft, target, **options)
 
 
 def design_for(
@@ -315,7 +310,12 @@ def design_for(
     couple: Couple = coupling_proposal,
     stateful: bool = False,
 ) -> Design:
-    """The design of a block of `count` drafts with the options of `verify`.
+    """The design of a block of `count` drafts.
+
+    `couple(prefix, types, ratio_edges, labels, boost, weight)` proposes the coupling of the types
+    (masses P) with the labels (masses π_x), given u/T_x and w_x: a matrix [NT][J] of rationals or
+    floats, repaired in rationals. `label_edges` and `ratio_edges` replace the default constants of
+    `classes` labels and `types` ratio types. `stateful` aims at the greedy block weights.
 
     Raises:
         ValueError: edges that are not increasing from 0 (labels: to 1).
@@ -351,6 +351,7 @@ SCHEMES = (
         summary="rank the drafts by labels coupled to their paths, block-verify the highest",
         paper="this project",
         verify=verify,
+        stages=(select, finish),
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
     ),
@@ -360,6 +361,7 @@ SCHEMES = (
         summary="ranked block with the greedy block rule; modifies the target that follows",
         paper="this project",
         verify=partial(verify, stateful=True),
+        stages=(partial(select, stateful=True), partial(finish, stateful=True)),
         stateful=True,
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
