@@ -19,7 +19,13 @@ from draftproof.reference.models import Model, Prefix, block_law
 from draftproof.reference.numbers import Number, text
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
-from draftproof.reference.tree import Drafts, FixedDrafts, SampledDrafts
+from draftproof.reference.tree import (
+    Drafts,
+    FixedDrafts,
+    SampledDrafts,
+    distinct_drafts,
+    hub_drafts,
+)
 
 __all__ = [
     "CarryRows",
@@ -50,12 +56,14 @@ class Stop(NamedTuple):
     carry: CarryRows = ()
 
 
-def draw_drafts(chance: Chance, instance: Instance) -> Drafts:
-    """The drafts of an instance, drawn by its draft law."""
+def draw_drafts(chance: Chance, instance: Instance, scheme: Scheme | None = None) -> Drafts:
+    """The drafts of an instance, drawn by its draft law; SpecHub draws its own pair."""
+    if scheme is not None and scheme.draft_law == "hub" and instance.length == 1:
+        return hub_drafts(chance, instance.draft_model)
     if instance.draft_law == "fixed":
         return FixedDrafts(instance.paths, instance.length)
     if instance.draft_law == "without_replacement":
-        raise ValueError("drafts drawn without replacement are only verified one token at a time")
+        return distinct_drafts(chance, instance.draft_model, instance.drafts, instance.length)
     return SampledDrafts(chance, [instance.draft_model] * instance.drafts, instance.length)
 
 
@@ -169,7 +177,7 @@ def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examina
     check_drafts(entry, instance.drafts)
     stops = block_stops(
         entry,
-        lambda chance: draw_drafts(chance, instance),
+        lambda chance: draw_drafts(chance, instance, entry),
         instance.draft_model,
         instance.target_model,
         **options,

@@ -79,9 +79,12 @@ class Scheme:
     """verify(chance, drafts, draft_model, target_model, **options)"""
     lossless: bool = True
     stateful: bool = False
-    draft_law: Literal["iid", "independent", "without_replacement", "deterministic", "any"] = "iid"
+    draft_law: Literal[
+        "iid", "independent", "without_replacement", "hub", "deterministic", "any"
+    ] = "iid"
     """The law of the drafts that the scheme assumes. `iid`: independent paths of one model;
-    `independent`: a model for each path; `any`: whatever the drafts are."""
+    `independent`: a model for each path; `hub`: the pair of `tree.hub_drafts`; `any`: whatever the
+    drafts are."""
     drafts: tuple[int, int | None] = (0, None)
     """The inclusive range of K."""
     selects: bool = False

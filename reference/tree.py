@@ -11,10 +11,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from draftproof.reference.chance import Chance, Draft
-from draftproof.reference.models import Model, Prefix
+from draftproof.reference.models import Model, Prefix, joint
 from draftproof.reference.numbers import ONE, ZERO, rational
+from draftproof.reference.rows import Row
 
-__all__ = ["Drafts", "FixedDrafts", "SampledDrafts", "alive", "distinct_prefixes", "whole_path"]
+__all__ = [
+    "Drafts",
+    "FixedDrafts",
+    "SampledDrafts",
+    "alive",
+    "distinct_drafts",
+    "distinct_prefixes",
+    "hub_drafts",
+    "hub_of",
+    "tree_drafts",
+    "whole_path",
+]
 
 
 class Drafts(Protocol):
@@ -107,6 +119,70 @@ class SampledDrafts:
             self._seen[draft] = prefix[:depth]
             self._excluded[draft] = frozenset()
         return True
+
+
+def distinct_drafts(chance: Chance, model: Model, count: int, length: int) -> FixedDrafts:
+    """Paths drawn without replacement: each from the model given that it is a new path.
+
+    When every path of positive probability has been drawn, the others are drawn as if for the
+    first time.
+    """
+    paths: list[Prefix] = []
+    for k in range(count):
+        taken = dict.fromkeys(paths)  # distinct paths, in order
+        left = ONE - sum((joint(model, path) for path in taken), ZERO)
+        if left == 0:
+            taken = {}
+        prefix: Prefix = ()
+        for depth in range(1, length + 1):
+            inside = joint(model, prefix)
+            weights = list(model(prefix))
+            for path in taken:
+                if path[: depth - 1] == prefix:
+                    weights[path[depth - 1]] -= joint(model, path) / inside
+            prefix = (*prefix, chance.draw(weights, Draft(k, depth)))
+        paths.append(prefix)
+    return FixedDrafts(paths, length)
+
+
+def tree_drafts(chance: Chance, model: Model, widths: Sequence[int]) -> FixedDrafts:
+    """The paths of a tree in which a node at depth i has `widths[i]` children, drawn one after the
+    other without replacement from the row of the node (a static tree, as in Sequoia).
+
+    Where the row has fewer tokens than that, the others repeat tokens.
+    """
+    paths: list[Prefix] = [()]
+    for depth, width in enumerate(widths, start=1):
+        longer: list[Prefix] = []
+        for path in paths:
+            weights = list(model(path))
+            for _ in range(width):
+                if not any(weights):
+                    weights = list(model(path))
+                token = chance.draw(weights, Draft(len(longer), depth))
+                longer.append((*path, token))
+                weights[token] = ZERO
+        paths = longer
+    return FixedDrafts(paths, len(widths))
+
+
+def hub_of(row: Row) -> int:
+    """The likeliest token of a row, the first among equals."""
+    return max(range(len(row)), key=lambda v: row[v])
+
+
+def hub_drafts(chance: Chance, model: Model) -> FixedDrafts:
+    """The pair of one-token drafts of SpecHub: one is the hub, the likeliest token of the row.
+
+    The first is drawn from the row. The second is the hub, unless the first is: then it is drawn
+    from the row without the hub (and is the hub again where the row has no other token).
+    """
+    row = model(())
+    hub = hub_of(row)
+    first = chance.draw(row, Draft(0, 1))
+    others = [ZERO if v == hub else p for v, p in enumerate(row)]
+    second = chance.draw(others, Draft(1, 1)) if first == hub and any(others) else hub
+    return FixedDrafts([(first,), (second,)])
 
 
 def alive(drafts: Drafts, among: Sequence[int], prefix: Prefix) -> list[int]:

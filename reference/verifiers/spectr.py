@@ -6,14 +6,19 @@ the coupling NAME; `spectr` alone is `spectr:kseq`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from draftproof.reference import couplings
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import DEFAULT_GRID
 from draftproof.reference.couplings.candidates import Coupling, candidates_at
+from draftproof.reference.couplings.canonical import canonical
 from draftproof.reference.couplings.kseq import kseq
 from draftproof.reference.couplings.recursive_rejection import recursive_rejection
 from draftproof.reference.couplings.target_match import target_match
+from draftproof.reference.couplings.transport import transport
+from draftproof.reference.couplings.without_replacement import without_replacement
 from draftproof.reference.models import DraftModels, Model, Prefix
 from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts, alive
@@ -50,29 +55,29 @@ def spectr(
 
 verify = partial(spectr, kseq)
 
-SCHEMES = (
-    Scheme(
-        name="spectr",
+
+def _walked(coupling: Coupling, entry: Scheme) -> Scheme:
+    """A coupling walked down the alive drafts, described as the coupling is."""
+    return replace(
+        entry,
+        name=f"spectr:{entry.name}",
         kind="verifier",
+        summary=f"{entry.name.replace('_', ' ')} at each depth on the alive drafts",
+        verify=partial(spectr, coupling),
+    )
+
+
+SCHEMES = (
+    replace(
+        _walked(kseq, couplings.kseq.SCHEME),
+        name="spectr",
         summary="a one-token coupling (K-SEQ) at each depth on the alive drafts",
         paper="Sun et al. 2023 (SpecTr), arXiv 2310.15141, section 3",
-        verify=verify,
         options={"grid": DEFAULT_GRID},
     ),
-    Scheme(
-        name="spectr:recursive_rejection",
-        kind="verifier",
-        summary="recursive rejection at each depth on the alive drafts",
-        paper="Miao et al. 2023 (SpecInfer), arXiv 2305.09781, section 4.3",
-        verify=partial(spectr, recursive_rejection),
-        draft_law="independent",
-    ),
-    Scheme(
-        name="spectr:target_match",
-        kind="verifier",
-        summary="target match at each depth on the alive drafts",
-        paper="Miao et al. 2023 (SpecInfer), arXiv 2305.09781, section 4.3",
-        verify=partial(spectr, target_match),
-        draft_law="any",
-    ),
+    replace(_walked(canonical, couplings.canonical.SCHEME), options={}),
+    _walked(recursive_rejection, couplings.recursive_rejection.SCHEME),
+    _walked(target_match, couplings.target_match.SCHEME),
+    _walked(transport, couplings.transport.SCHEME),
+    _walked(without_replacement, couplings.without_replacement.SCHEME),
 )
