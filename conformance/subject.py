@@ -66,7 +66,10 @@ class Declaration:
     vocab: tuple[int, int | None] = (1, None)
     """Inclusive range of V."""
     uniforms: bool = False
-    """Whether it takes the uniforms of the randomness contract; else it has its own generator."""
+    """Whether it takes the uniforms of the randomness contract."""
+    generator: bool | None = None
+    """Whether it draws for itself, from the seed, when the uniforms of a batch are None; left out:
+    exactly if it does not take uniforms."""
     rows: Literal["probabilities", "logits"] = "probabilities"
     """What the rows of a batch are; logits are logarithms of the rows, -inf for probability 0."""
     bonus: Literal["drawn", "supplied"] = "drawn"
@@ -86,6 +89,8 @@ class Declaration:
     graded_laws: tuple[str, ...] = ("tokens", "accepted")
     """`tokens`: the emitted string has the target's law. `accepted`: the accepted length is the
     scheme's too (a rule may be lossless and accept less: it leaves this out)."""
+    known: tuple[str, ...] = ()
+    """Names of edge cases that are reported but not graded, with the reason in `note`."""
     time_limit: float = 30.0
     """Seconds that one call may take."""
     memory_limit: float = 8.0
@@ -123,8 +128,8 @@ class Declaration:
         for key in ("drafts", "length", "vocab"):
             if given.get(key) is not None:
                 values[key] = _range(key, given[key])
-        for key in ("uniforms", "lossless", "ragged", "temperatures", "request_seeds"):
-            if key in given:
+        for key in ("uniforms", "generator", "lossless", "ragged", "temperatures", "request_seeds"):
+            if given.get(key) is not None:
                 if not isinstance(given[key], bool):
                     raise _bad(f"{key} is {given[key]!r}, not true or false")
                 values[key] = given[key]
@@ -149,6 +154,11 @@ class Declaration:
                     if item not in allowed:
                         raise _bad(f"{key} has {item!r}, not one of {', '.join(allowed)}")
                 values[key] = tuple(listed)
+        if given.get("known") is not None:
+            listed = given["known"]
+            if isinstance(listed, str) or not all(isinstance(item, str) for item in listed):
+                raise _bad(f"known is {listed!r}, not a list of names of edge cases")
+            values["known"] = tuple(listed)
         for key in ("time_limit", "memory_limit"):
             if key in given:
                 number = given[key]
@@ -159,6 +169,11 @@ class Declaration:
             if given.get(key) is not None:
                 values[key] = str(given[key])
         return cls(**values)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it can be asked without uniforms."""
+        return not self.uniforms if self.generator is None else self.generator
 
     def allows(self, drafts: int, length: int, vocab: int) -> bool:
         """Whether an instance of this size is within the declared ranges."""

@@ -1,0 +1,151 @@
+"""Fixtures: the instances of every check, from small to large, chosen so that faults show.
+
+Rows differ at every node (with equal rows an off-by-one row, a stale bonus row or swapped requests
+are invisible), V ≥ 3 with residuals of two tokens, context-dependent rows, zero probabilities,
+one-hot rows at distinct ids, p = q, disjoint supports, no drafts at all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+
+from draftproof.conformance.subject import Declaration
+from draftproof.reference.instance import DraftLaw, Instance, random_instance
+from draftproof.reference.scheme import Scheme
+
+__all__ = [
+    "draft_counts",
+    "draft_laws",
+    "large_instances",
+    "small_instance",
+    "statistical_instances",
+    "sweep_instances",
+]
+
+_KINDS = ("generic", "mixed", "equal", "disjoint", "one_hot")
+
+
+def draft_counts(scheme: Scheme, declaration: Declaration, most: int = 3) -> list[int]:
+    """Numbers of drafts K ≥ 1 that both the scheme and the subject take."""
+    low, high = scheme.drafts
+    return [
+        k
+        for k in range(1, most + 1)
+        if low <= k and (high is None or k <= high)
+        if declaration.drafts[0] <= k
+        and (declaration.drafts[1] is None or k <= declaration.drafts[1])
+    ]
+
+
+def draft_laws(scheme: Scheme, declaration: Declaration) -> list[DraftLaw]:
+    """The draft laws that the scheme, or the subject where it says so, is made for."""
+    law = declaration.draft_law or scheme.draft_law
+    table: dict[str, list[DraftLaw]] = {
+        "without_replacement": ["without_replacement"],
+        "deterministic": ["fixed"],
+        "any": ["iid", "fixed"],
+        "hub": [],  # a pair that no instance describes
+    }
+    return table.get(law, ["iid"])
+
+
+def longest(scheme: Scheme) -> int | None:
+    """Couplings decide one token."""
+    return 1 if scheme.kind == "coupling" else None
+
+
+def _allowed(scheme: Scheme, declaration: Declaration, v: int, length: int, k: int) -> bool:
+    most = longest(scheme)
+    return declaration.allows(k, length, v) and (most is None or length <= most)
+
+
+def small_instance(
+    seed: int, v: int, length: int, k: int, kind: str = "generic", law: DraftLaw = "iid"
+) -> Instance | None:
+    """An instance of multiples of 1/6 (1/12 for larger vocabularies), or None where the draft law
+    cannot draw it."""
+    if law == "without_replacement" and (length > 1 or k > v):
+        return None
+    generator = random.Random(f"{seed} {v} {length} {k} {kind} {law}")
+    denominator = 6 if v <= 3 else 12
+    instance = random_instance(
+        generator, v, length, k, denominator=denominator, kind=kind, draft_law=law
+    )
+    if law == "without_replacement" and sum(1 for p in instance.draft_rows[()] if p) < k:
+        return None
+    if law == "fixed" and len(set(instance.paths)) < len(instance.paths):
+        # Distinct paths: a deterministic draft tree has no duplicate siblings.
+        paths = list(product(range(v), repeat=length))
+        if len(paths) < k:
+            return None
+        chosen = tuple(generator.sample(paths, k))
+        return Instance(v, k, length, instance.draft_rows, instance.target_rows, "fixed", chosen)
+    return instance
+
+
+def sweep_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iterator[Instance]:
+    """Instances whose drafts can all be enumerated, smallest first."""
+    counts = draft_counts(scheme, declaration)
+    plan: list[tuple[int, int, int, str, int]] = []
+    for k, (v, length) in product(counts, ((2, 1), (3, 1), (2, 2), (3, 2), (2, 3), (4, 1))):
+        if v ** (length * k) > 729:
+            continue
+        copies = 3 if v ** (length * k) <= 27 else 2 if v ** (length * k) <= 81 else 1
+        plan += [(v, length, k, "generic", c) for c in range(copies)]
+        if v == 3 and v ** (length * k) <= 81:
+            plan += [(v, length, k, kind, 0) for kind in _KINDS[1:]]
+    plan.sort(key=lambda p: (p[0] ** (p[1] * p[2]), p[1], p[2]))
+    if _allowed(scheme, declaration, 3, 0, counts[0] if counts else 1):
+        plan.insert(0, (3, 0, counts[0] if counts else 1, "generic", 0))
+    low = scheme.drafts[0]
+    if low == 0 and _allowed(scheme, declaration, 3, 1, 0):
+        plan.insert(0, (3, 1, 0, "generic", 0))
+    for law in draft_laws(scheme, declaration):
+        for v, length, k, kind, copy in plan:
+            if not _allowed(scheme, declaration, v, length, k):
+                continue
+            if law == "without_replacement" and (length == 0 or k == 0):
+                continue
+            instance = small_instance(seed + copy, v, length, k, kind, law)
+            if instance is not None:
+                yield instance
+
+
+def large_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iterator[Instance]:
+    """Instances with too many drafts to enumerate, independent drafts only."""
+    if "iid" not in draft_laws(scheme, declaration):
+        return
+    for k in reversed(draft_counts(scheme, declaration)):
+        for v, length in ((4, 3), (5, 2), (6, 1)):
+            if _allowed(scheme, declaration, v, length, k):
+                generator = random.Random(f"large {seed} {v} {length} {k}")
+                yield random_instance(generator, v, length, k, denominator=24)
+                break
+
+
+def statistical_instances(scheme: Scheme, declaration: Declaration, seed: int) -> list[Instance]:
+    """Instances for sampling: context-dependent rows, p and q far apart, and a sparse one."""
+    counts = draft_counts(scheme, declaration)
+    chosen: list[Instance] = []
+    sizes = [(3, 2), (3, 1), (2, 3), (3, 3)]
+    for law in draft_laws(scheme, declaration):
+        for v, length in sizes:
+            for k in sorted({counts[0], counts[min(1, len(counts) - 1)]}) if counts else []:
+                if not _allowed(scheme, declaration, v, length, k):
+                    continue
+                if v ** (length * k) > 729:
+                    continue
+                instance = small_instance(seed + 100, v, length, k, "generic", law)
+                if instance is not None:
+                    chosen.append(instance)
+        for k in counts[-1:]:
+            for v, length in ((3, 2), (3, 1)):
+                if _allowed(scheme, declaration, v, length, k):
+                    if v ** (length * k) <= 729:
+                        sparse = small_instance(seed + 200, v, length, k, "mixed", law)
+                        if sparse is not None:
+                            chosen.append(sparse)
+                    break
+    return chosen

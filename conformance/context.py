@@ -1,0 +1,92 @@
+"""Context: what every check is given, and the one door through which it asks the subject."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from draftproof.conformance.subject import Batch, Declaration, Result, call
+from draftproof.conformance.verdict import CheckResult, Counterexample, Status
+from draftproof.reference.scheme import Scheme
+
+__all__ = ["Context"]
+
+
+def _no_watch(description: str) -> None:
+    """Nobody watches the time of calls made in the caller's own process."""
+
+
+@dataclass
+class Context:
+    """One scheme of one subject under test."""
+
+    subject: Any
+    declaration: Declaration
+    scheme: Scheme
+    name: str
+    """How the subject is called on the command line."""
+    seed: int
+    budget: float
+    """Seconds that the check should take at most (it finishes the step it is in)."""
+    threshold: float
+    """ln(1/α) of each sequential test."""
+    watch: Callable[[str], None] = _no_watch
+    """Called with a description before, and with "" after, every call of the subject."""
+    started: float = field(default_factory=time.monotonic)
+    asked: int = 0
+    """Blocks verified so far."""
+    spent: float = 0.0
+    """Seconds inside the subject."""
+
+    def generator(self, label: str) -> np.random.Generator:
+        """A generator for one purpose."""
+        return np.random.default_rng([self.seed, zlib.crc32(label.encode())])
+
+    def ask(self, batch: Batch, what: str = "") -> Result:
+        """The subject's answer.
+
+        Raises:
+            SubjectError: see `subject.call`.
+        """
+        b, k, length, vocab = batch.shape
+        self.watch(what or f"{batch.scheme}, B={b}, K={k}, L={length}, V={vocab}")
+        begun = time.monotonic()
+        try:
+            return call(self.subject, batch, self.declaration)
+        finally:
+            self.spent += time.monotonic() - begun
+            self.asked += batch.size
+            self.watch("")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the check began."""
+        return time.monotonic() - self.started
+
+    @property
+    def seconds_per_block(self) -> float:
+        """Measured so far; a millisecond before anything was measured."""
+        return self.spent / self.asked if self.asked else 1e-3
+
+    def result(self, check: str, status: Status, message: str, **values: Any) -> CheckResult:
+        """The result of the check, with its samples and time."""
+        counterexample: Counterexample | None = values.get("counterexample")
+        values["counterexample"] = counterexample
+        return CheckResult(
+            check=check,
+            status=status,
+            message=message,
+            samples=self.asked,
+            seconds=round(self.elapsed, 3),
+            **values,
+        )
+
+    def bias(self, check: str, message: str, **values: Any) -> CheckResult:
+        """A failure, or a measurement where the subject is lossy by design."""
+        return self.result(
+            check, "failed" if self.declaration.lossless else "measured", message, **values
+        )
