@@ -14,7 +14,7 @@ therefore the same bits whatever else is in the call, on any device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -64,6 +64,8 @@ class Rows:
     """int64 [R]; -1 stands for a draft row of zeros (a leaf has none)"""
     target_index: Tensor
     """int64 [R]; -1 for a pair that nobody needs: it is not read, its results are arbitrary"""
+    law: Callable[[slice, Tensor, Tensor], Tensor] | None = None
+    """law(part, p, q) -> the rows that take the place of the draft rows p of a tile"""
 
     @property
     def count(self) -> int:
@@ -340,18 +342,27 @@ def tiles(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
     skipped. Elsewhere nothing depends on the values of the indices, so there is no synchronisation.
     """
     step = max(1, TILE // rows.vocab)
-    dtype = rows.compute_dtype
     if step == 1 and rows.device.type == "cpu":
-        none = rows.target_rows.new_zeros(1, rows.vocab, dtype=dtype)
-        pairs = zip(rows.draft_index.tolist(), rows.target_index.tolist(), strict=True)
-        for r, (n, m) in enumerate(pairs):
-            if m >= 0:
-                p = rows.draft_rows[n : n + 1].to(dtype) if n >= 0 else none
-                yield slice(r, r + 1), p, rows.target_rows[m : m + 1].to(dtype)
-        return
+        raw = _rows_in_place(rows)
+    else:
+        raw = _rows_gathered(rows, step)
+    for part, p, q in raw:
+        p, q = p.to(rows.compute_dtype), q.to(rows.compute_dtype)
+        yield part, p if rows.law is None else rows.law(part, p, q), q
+
+
+def _rows_in_place(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    none = rows.target_rows.new_zeros(1, rows.vocab)
+    pairs = zip(rows.draft_index.tolist(), rows.target_index.tolist(), strict=True)
+    for r, (n, m) in enumerate(pairs):
+        if m >= 0:
+            p = rows.draft_rows[n : n + 1] if n >= 0 else none
+            yield slice(r, r + 1), p, rows.target_rows[m : m + 1]
+
+
+def _rows_gathered(rows: Rows, step: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
     for low in range(0, rows.count, step):
         part = slice(low, low + step)
         index = rows.draft_index[part]
-        p = rows.draft_rows[index.clamp(min=0)].to(dtype)
-        p = torch.where((index >= 0)[:, None], p, 0)
-        yield part, p, rows.target_rows[rows.target_index[part].clamp(min=0)].to(dtype)
+        p = torch.where((index >= 0)[:, None], rows.draft_rows[index.clamp(min=0)], 0)
+        yield part, p, rows.target_rows[rows.target_index[part].clamp(min=0)]

@@ -10,6 +10,7 @@ from draftproof.fast.verifiers import (
     block,
     greedy_block,
     kseq_block,
+    multipath,
     spectr,
     spectr_gbv,
     token_by_token,
@@ -29,6 +30,7 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
         for name, coupling in spectr.COUPLINGS.items()
     },
     "traversal": traversal.verify,
+    "multipath": multipath.verify,
     "kseq_block": kseq_block.verify,
     "spectr_gbv": spectr_gbv.verify,
     "tree_match": tree_match.verify,

@@ -6,71 +6,98 @@ that a stateless scheme with one draft reaches.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from draftproof.fast.clip import Owed, draw, owed_mass
+from draftproof.fast.clip import Owed, Rows, draw, owed_mass
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, node_at, only_draft, rows_at
+from draftproof.fast.verifiers.paths import divide, draw_plain, only_draft, rows_at
 from torch import Tensor
 
-__all__ = ["block_scan", "verify"]
+__all__ = ["RowsAt", "block_scan", "plain_rows", "verify", "verify_path"]
 
 
 def verify(batch: Batch, uniforms: Uniforms) -> Result:
     """Verify the one draft of each block as a block."""
     p, q, length = only_draft(batch, "block")
     first = torch.zeros_like(length)
-    accepted, w = first, torch.ones_like(uniforms.token)
+    return verify_path(batch, uniforms, first, length, divide(q, p), plain_rows(batch))
+
+
+RowsAt = Callable[[int, Tensor], Rows]
+"""rows_at(depth, nodes [B]): the rows of each block after `depth` tokens of its path."""
+
+
+def plain_rows(batch: Batch) -> RowsAt:
+    """The rows of the batch themselves."""
+    return lambda depth, nodes: rows_at(batch, nodes)
+
+
+def verify_path(
+    batch: Batch, uniforms: Uniforms, path: Tensor, length: Tensor, ratio: Tensor, law: RowsAt
+) -> Result:
+    """Verify the draft `path` [B] of each block, whose tokens have the law of the rows `law`.
+
+    `length` is int64 [B]; `ratio` float64 [B, L], q/p of its tokens with p in that law.
+    """
+    top, w = torch.zeros_like(length), torch.ones_like(uniforms.token)
+    every = torch.arange(batch.blocks, device=batch.device)
+    nodes = batch.nodes[every, path]
+    accepted = top
     if batch.drafts:
-        accepted, w, _ = block_scan(
-            batch, 0, length > 0, first, divide(q, p), w, uniforms.accept[:, 0]
-        )
+        tests = uniforms.accept[every, path]
+        accepted, w, _ = block_scan(nodes, length, length > 0, top, ratio, w, tests, law)
     whole = accepted == length
-    rows = rows_at(batch, node_at(batch, first, accepted), whole)
-    # (w q - p)+, or the plain row after a whole draft
-    owed = Owed(torch.where(whole, 1.0, w), torch.ones_like(w))
-    return Result.of(batch, accepted, first, draw(rows, uniforms.token, owed))
+    token = draw_plain(batch, torch.where(whole, nodes.gather(1, accepted[:, None])[:, 0], -1),
+                       uniforms.token)
+    for depth in range(batch.length if batch.drafts else 0):
+        here = ~whole & (accepted == depth)
+        rows = law(depth, torch.where(here, nodes[:, depth], -1))
+        token = torch.where(here, draw(rows, uniforms.token, Owed(w, torch.ones_like(w))), token)
+    return Result.of(batch, accepted, torch.where(accepted > 0, path, 0), token)
 
 
 def block_scan(
-    batch: Batch,
-    draft: int,
+    nodes: Tensor,
+    length: Tensor,
     tested: Tensor,
     top: Tensor,
     ratio: Tensor,
     start: Tensor,
     uniforms: Tensor,
+    law: RowsAt,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Test a draft of each block below depth `top`, from its deepest depth up to `top` + 1.
+    """Test one draft of each block below depth `top`, from its deepest depth up to `top` + 1.
 
         w_top = start, w_i = min(1, w_{i-1} q/p);   S_i = Σ (w_i q - p)+ at the node of depth i
         h_i = S_i / (S_i + 1 - w_i) above the leaf,   w at the leaf
 
     Args:
+        nodes: int64 [B, L+1], the nodes of the draft, and `length` [B] its length.
         tested: bool [B], the blocks whose draft is tested.
         top: int64 [B], the depth of the node where the scan ends.
         ratio: float64 [B, L], q/p of the draft's tokens (of the row owed at `top`, for the first).
         start: float64 [B], 1, or 1/ρ after a clip.
         uniforms: float64 [B, L].
+        law: the rows at a depth.
 
     Returns:
         The deepest accepted depth [B], `top` if none is; w and S there (S = 0 at a leaf).
     """
-    length = batch.lengths[:, draft]
+    depths = ratio.shape[1]
     found, weight, owed = top, start, torch.zeros_like(start)
     weights, w = [], start
-    for i in range(1, batch.length + 1):
-        below = i > top
-        w = torch.where(below, (w * ratio[:, i - 1]).clamp(max=1.0), start)
+    for i in range(1, depths + 1):
+        w = torch.where(i > top, (w * ratio[:, i - 1]).clamp(max=1.0), start)
         weights.append(w)
     open_ = tested
-    for i in range(batch.length, 0, -1):
+    for i in range(depths, 0, -1):
         w = weights[i - 1]
         reached = open_ & (i > top) & (i <= length)
         leaf = length == i
         h, mass = w, torch.zeros_like(w)
-        if i < batch.length:
-            inner = torch.where(reached & ~leaf, batch.nodes[:, draft, i], -1)
-            mass = owed_mass(rows_at(batch, inner), w)
+        if i < depths:
+            mass = owed_mass(law(i, torch.where(reached & ~leaf, nodes[:, i], -1)), w)
             h = torch.where(leaf, w, divide(mass, mass + (1 - w)))
         accepted = reached & (uniforms[:, i - 1] < h)
         found = torch.where(accepted, i, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from draftproof.fast.clip import DEFAULT_GRID, Owed, cover_factor, draw, smallest_scale
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.block import block_scan
+from draftproof.fast.verifiers.block import block_scan, plain_rows
 from draftproof.fast.verifiers.paths import divide, rows_at
 
 __all__ = ["verify"]
@@ -47,8 +47,14 @@ def verify(batch: Batch, uniforms: Uniforms, *, grid: int = DEFAULT_GRID) -> Res
             owed_q = (a[:, None] * token_q - beta[:, None] * token_p).clamp(min=0)
             token_q = torch.where(here, owed_q, token_q)
         found, weight, owed = block_scan(
-            batch, draft, tested, depth, divide(token_q, token_p), 1 / scale,
+            batch.nodes[:, draft],
+            batch.lengths[:, draft],
+            tested,
+            depth,
+            divide(token_q, token_p),
+            1 / scale,
             uniforms.accept[:, draft],
+            plain_rows(batch),
         )
         moved = found > depth
         depth = torch.where(moved, found, depth)

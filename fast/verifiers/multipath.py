@@ -1,0 +1,147 @@
+"""Greedy multi-path: select the largest draft under one fixed order, then block-verify it.
+
+Each node orders the tokens by q/p ascending, ties by index; the draft selected is the
+lexicographically largest. Its law is known along its path: with A the draft mass of the paths
+before the subtree of a node, J the joint probability of the node and B(x) the mass of the children
+before x (algorithm notation),
+
+    p_sel(x|·) ∝ (A + J B(x) + J p(x|·))^K - (A + J B(x))^K.
+
+The difference of powers is divided by J p(x|·) in closed form, Σ_j hi^j lo^(K-1-j), and A and J are
+kept divided by A + J: nothing cancels, and nothing underflows however deep the node is.
+Source: Thomas and Pal (2602.16961).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from draftproof.fast.clip import Rows, column, row_sums, tiles
+from draftproof.fast.tree import Batch, Result, Uniforms
+from draftproof.fast.verifiers.block import verify_path
+from draftproof.fast.verifiers.paths import divide, first_true, row_entry, rows_at
+from torch import Tensor
+
+__all__ = ["verify"]
+
+
+def verify(batch: Batch, uniforms: Uniforms) -> Result:
+    """Block-verify the largest draft of each block with the law it has.
+
+    The drafts of a block must have one length; blocks may differ.
+    """
+    b, k, length = batch.tokens.shape
+    present = batch.lengths > 0
+    count = present.sum(1)
+    path = _largest(batch, present)
+    every = torch.arange(b, device=batch.device)
+    if k == 0 or length == 0:
+        none = torch.zeros(b, length, dtype=torch.float64, device=batch.device)
+        return verify_path(batch, uniforms, path, 0 * path, none, _Selected(batch, [], count))
+    nodes, tokens = batch.nodes[every, path], batch.tokens[every, path]
+    place = _Place.root(batch)
+    places, ratios = [], []
+    for i in range(length):
+        node = torch.where(tokens[:, i] >= 0, nodes[:, i], -1)
+        p = row_entry(batch.draft_rows, node, tokens[:, i])
+        q = row_entry(batch.target_rows, node, tokens[:, i])
+        before = _mass_before(rows_at(batch, node), tokens[:, i])
+        places.append(place)
+        ratios.append(divide(q, p * place.boost(before, p, count)))
+        place = place.child(before, p)
+    law = _Selected(batch, places, count)
+    own_length = batch.lengths[every, path]
+    return verify_path(batch, uniforms, path, own_length, torch.stack(ratios, 1), law)
+
+
+class _Place(NamedTuple):
+    """Where a node of each block stands in the order of paths: A/(A+J) and J/(A+J)."""
+
+    before: Tensor
+    inside: Tensor
+    drafts: int
+    """The largest number of drafts of a block."""
+
+    @staticmethod
+    def root(batch: Batch) -> _Place:
+        zero = torch.zeros(batch.blocks, dtype=torch.float64, device=batch.device)
+        return _Place(zero, zero + 1, batch.drafts)
+
+    def child(self, smaller: Tensor, p: Tensor) -> _Place:
+        """The place of a child of probability p with siblings of mass `smaller` before it."""
+        low, own = self.before + self.inside * smaller, self.inside * p
+        return _Place(divide(low, low + own, 1.0), divide(own, low + own), self.drafts)
+
+    def boost(self, smaller: Tensor, p: Tensor, count: Tensor) -> Tensor:
+        """p_sel/p of a child [..]; `smaller` and p may have a trailing dimension of tokens."""
+        shape = (-1,) + (1,) * (smaller.dim() - 1)
+        low = self.before.view(shape) + self.inside.view(shape) * smaller
+        high = low + self.inside.view(shape) * p
+        whole = _power_sum(torch.ones_like(self.before), self.before, count, self.drafts)
+        return _power_sum(high, low, count.view(shape), self.drafts) / whole.view(shape)
+
+
+def _power_sum(high: Tensor, low: Tensor, count: Tensor, most: int) -> Tensor:
+    """Σ_{j<n} high^j low^(n-1-j) = (high^n - low^n)/(high - low) for n = count, at most `most`."""
+    total, power = torch.ones_like(low), torch.ones_like(low)
+    for n in range(1, most):
+        power = power * high
+        total = torch.where(n < count, total * low + power, total)
+    return total
+
+
+class _Selected:
+    """The rows of the selected draft along its path, as `block.RowsAt`."""
+
+    def __init__(self, batch: Batch, places: list[_Place], count: Tensor) -> None:
+        self._batch, self._places, self._count = batch, places, count
+
+    def __call__(self, depth: int, nodes: Tensor) -> Rows:
+        place, count = self._places[depth], self._count
+
+        def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
+            here = _Place(place.before[part], place.inside[part], place.drafts)
+            exact = p.to(torch.float64)
+            order = _ratio(exact, q).sort(dim=1, stable=True).indices
+            ranked = exact.gather(1, order)
+            smaller = torch.zeros_like(exact).scatter_(1, order, ranked.cumsum(1) - ranked)
+            return (exact * here.boost(smaller.clamp(min=0), exact, count[part])).to(p.dtype)
+
+        plain = rows_at(self._batch, nodes)
+        return Rows(plain.draft_rows, plain.target_rows, plain.draft_index, nodes, law)
+
+
+def _ratio(p: Tensor, q: Tensor) -> Tensor:
+    """q/p in float64, infinite where p = 0: the key of the order, the same everywhere."""
+    return torch.where(p > 0, q.to(torch.float64) / p, torch.inf)
+
+
+def _largest(batch: Batch, present: Tensor) -> Tensor:
+    """int64 [B]: the first of the lexicographically largest drafts."""
+    if present.shape[1] == 0:
+        return torch.zeros(batch.blocks, dtype=torch.int64, device=batch.device)
+    key = _ratio(
+        batch.token_probabilities(batch.draft_rows), batch.token_probabilities(batch.target_rows)
+    )
+    among = present
+    for i in range(batch.length):
+        token = batch.tokens[:, :, i]
+        at = torch.where(among & (token >= 0), key[:, :, i], -1.0)
+        best = at == at.amax(1, keepdim=True)
+        at_token = torch.where(among & best, token, -1)
+        among = among & (at_token == at_token.amax(1, keepdim=True))
+    return first_true(among)
+
+
+def _mass_before(rows: Rows, token: Tensor) -> Tensor:
+    """float64 [R]: the draft mass of the tokens before `token` [R] in the order."""
+    mass = torch.zeros(rows.count, dtype=torch.float64, device=rows.device)
+    for part, p, q in tiles(rows):
+        exact = p.to(torch.float64)
+        key, own = _ratio(exact, q), token[part].clamp(min=0)[:, None]
+        limit = key.gather(1, own)
+        index = torch.arange(rows.vocab, device=rows.device)
+        before = (key < limit) | ((key == limit) & (index < own))
+        mass[part] = row_sums(torch.where(before, exact, 0))
+    return mass
