@@ -127,9 +127,9 @@ def print_report(report: Report, console: Console | None = None) -> None:
     """Print the verdicts as a table of at most 100 columns, then each bias with its input."""
     console = console or Console()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for name, width in (("subject", 20), ("scheme", 17), ("verdict", 17), ("bias", 11)):
+    for name, width in (("subject", 18), ("scheme", 14), ("verdict", 17), ("bias", 9)):
         table.add_column(name, width=width, overflow="fold")
-    table.add_column("decided by", width=10)
+    table.add_column("by", width=9)
     for name in ("samples", "s"):
         table.add_column(name, justify="right", no_wrap=True)
     for v in report.verdicts:
