@@ -12,6 +12,7 @@ Sources: Sun et al. (2403.10444, appendix on greedy block verification); the sca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -43,20 +44,23 @@ class Carry(NamedTuple):
 
     def select(self, index: Tensor) -> Carry:
         """The layers of the blocks at `index`, for a batch whose requests come and go."""
-        return Carry(*(field[index] for field in self[:4]), self.bounds)
+        return self._each(lambda field: field[index], self.bounds)
 
-    def with_layer(self, ratio: Tensor, cover: Tensor, scale: Tensor, depths: Tensor, bound: int) -> Carry:
+    def with_layer(
+        self, ratio: Tensor, cover: Tensor, scale: Tensor, depths: Tensor, bound: int
+    ) -> Carry:
         """One layer more, each argument [B]."""
-        old = self[:4]
-        new = (ratio, cover, scale, depths)
-        fields = (torch.cat([mine, x[:, None]], 1) for mine, x in zip(old, new, strict=True))
-        return Carry(*fields, (*self.bounds, bound))
+        return Carry(
+            torch.cat([self.ratio, ratio[:, None]], 1),
+            torch.cat([self.cover, cover[:, None]], 1),
+            torch.cat([self.scale, scale[:, None]], 1),
+            torch.cat([self.remaining, depths[:, None]], 1),
+            (*self.bounds, bound),
+        )
 
     def at(self, ratio: Tensor, deeper: Tensor) -> Carry:
         """The layers from a node `deeper` [B] depths further down, where r is `ratio` [B, J]."""
-        return self._replace(
-            ratio=ratio, remaining=(self.remaining - deeper[:, None]).clamp(min=0)
-        )
+        return self._replace(ratio=ratio, remaining=(self.remaining - deeper[:, None]).clamp(min=0))
 
     def active(self) -> Tensor:
         """bool [B, J]: the layers that modify the row at the node."""
@@ -73,18 +77,27 @@ class Carry(NamedTuple):
         """The carry after the emission of at least one token, without the columns that are over."""
         bounds = tuple(bound - 1 for bound in self.bounds)
         keep = [j for j, bound in enumerate(bounds) if bound > 0]
-        fields = (torch.stack([f[:, j] for j in keep], 1) for f in self[:4]) if keep else None
-        if fields is None:
-            return Carry.empty(len(self.ratio), self.ratio.device)
-        return Carry(*fields, tuple(bounds[j] for j in keep))
+        return self._each(lambda field: field[:, keep], tuple(bounds[j] for j in keep))
+
+    def _each(self, change: Callable[[Tensor], Tensor], bounds: tuple[int, ...]) -> Carry:
+        fields = (self.ratio, self.cover, self.scale, self.remaining)
+        ratio, cover, scale, remaining = (change(field) for field in fields)
+        return Carry(ratio, cover, scale, remaining, bounds)
 
 
 def chain_entries(rows: Rows, carry: Carry, token: Tensor) -> Tensor:
     """float64 [R, J+1]: the entry of `token` [R] in the chain before each layer, and after all."""
-    entries = torch.zeros(rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device)
+    entries = torch.zeros(
+        rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device
+    )
     for part, p, q in tiles(rows):
         _, entries[part] = _chain(p, q, carry, part, token[part].clamp(min=0))
     return entries
+
+
+def _no_entries(rows: Rows, carry: Carry) -> Tensor:
+    shape = (rows.count, len(carry.bounds) + 1)
+    return torch.zeros(shape, dtype=torch.float64, device=rows.device)
 
 
 def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,7 +126,9 @@ def chain_scale(rows: Rows, carry: Carry, drafts: Tensor, grid: int) -> tuple[Te
 def chain_draw(rows: Rows, carry: Carry, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """A token of the row of the chain, int64 [R], and its entries as `chain_entries`."""
     token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
-    entries = torch.zeros(rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device)
+    entries = torch.zeros(
+        rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device
+    )
     for part, p, q in tiles(rows):
         target, _ = _chain(p, q, carry, part, None)
         token[part] = inverse_cdf(target, q, uniform[part])

@@ -33,7 +33,9 @@ __all__ = [
     "inverse_cdf",
     "kept_mass",
     "owed_mass",
+    "ratio_masses",
     "row_sums",
+    "selected_row",
     "smallest_scale",
     "solve_scale",
     "tiles",
@@ -227,6 +229,45 @@ def _some(kept: Tensor, n: Tensor) -> Tensor:
     return torch.where(kept >= 1.0, 1.0, some)
 
 
+def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
+    """float64 [R, NT]: the draft mass of each ratio type, reading rows once.
+
+    A token of ratio min(q/p, e_last) = (1-f) e_b + f e_{b+1} counts (1-f) p for type b and f p for
+    type b+1. With h_b = min(p, (q - e_b p)+ / (e_{b+1} - e_b)), which is p above the interval, f p
+    in it and 0 below, type b has Σ (h_{b-1} - h_b): nothing is divided by p, and a sum of
+    non-negative terms keeps its relative precision however small the mass is.
+    """
+    masses = torch.zeros(rows.count, len(edges), dtype=torch.float64, device=rows.device)
+    for part, p, q in tiles(rows):
+        above = p
+        for b, step in enumerate(_hats(p, q, edges)):
+            masses[part, b] = row_sums(above - step)
+            above = step
+        masses[part, len(edges) - 1] = row_sums(above)
+    return masses
+
+
+def selected_row(rows: Rows, rise: Tensor, edges: Tensor) -> Rows:
+    """The rows with p replaced by r = p ((1-f) t_b + f t_{b+1}), for t = `rise` [R, NT]."""
+    start, slopes = rise[:, 0], rise[:, 1:] - rise[:, :-1]
+
+    def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
+        r = p * column(start[part], p)
+        for b, step in enumerate(_hats(p, q, edges)):
+            r += step * column(slopes[part, b], p)
+        return r.clamp_(min=0)
+
+    return replace(rows, law=law)
+
+
+def _hats(p: Tensor, q: Tensor, edges: Tensor) -> Iterator[Tensor]:
+    """h_b = min(p, (q - e_b p)+ / (e_{b+1} - e_b)) on a tile, for each interval of ratios."""
+    edges = edges.to(p.dtype)
+    for b in range(len(edges) - 1):
+        above = (q - edges[b] * p).clamp_(min=0)
+        yield torch.minimum(above / (edges[b + 1] - edges[b]), p)
+
+
 def draw(
     rows: Rows,
     uniform: Tensor,
@@ -244,9 +285,7 @@ def draw(
         weights = _owed(p, q, a[part], b[part])
         _apply(weights, overrides, part)
         if c is not None and d is not None:
-            weights = torch.maximum(
-                weights - column(c[part], p) * p, column(d[part], p) * weights
-            )
+            weights = torch.maximum(weights - column(c[part], p) * p, column(d[part], p) * weights)
         token[part] = inverse_cdf(weights, q, uniform[part])
     return token
 

@@ -11,6 +11,7 @@ from draftproof.fast.verifiers import (
     greedy_block,
     kseq_block,
     multipath,
+    ranked_block,
     spectr,
     spectr_gbv,
     token_by_token,
@@ -32,6 +33,7 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
     "traversal": traversal.verify,
     "multipath": multipath.verify,
     "kseq_block": kseq_block.verify,
+    "ranked_block": ranked_block.verify,
     "spectr_gbv": spectr_gbv.verify,
     "tree_match": tree_match.verify,
 }

@@ -48,8 +48,9 @@ def verify_path(
         tests = uniforms.accept[every, path]
         accepted, w, _ = block_scan(nodes, length, length > 0, top, ratio, w, tests, law)
     whole = accepted == length
-    token = draw_plain(batch, torch.where(whole, nodes.gather(1, accepted[:, None])[:, 0], -1),
-                       uniforms.token)
+    token = draw_plain(
+        batch, torch.where(whole, nodes.gather(1, accepted[:, None])[:, 0], -1), uniforms.token
+    )
     for depth in range(batch.length if batch.drafts else 0):
         here = ~whole & (accepted == depth)
         rows = law(depth, torch.where(here, nodes[:, depth], -1))

@@ -59,5 +59,5 @@ def draw_plain(batch: Batch, node: Tensor, uniform: Tensor) -> Tensor:
 
 
 def first_true(mask: Tensor) -> Tensor:
-    """int64 [B]: the first true column of a bool [B, K]; 0 where there is none."""
-    return mask.to(torch.int8).argmax(1)
+    """int64: the first true entry along the last dimension; 0 where there is none."""
+    return mask.to(torch.int8).argmax(-1)

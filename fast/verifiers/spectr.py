@@ -20,7 +20,7 @@ __all__ = ["COUPLINGS", "spectr", "verify"]
 
 
 def spectr(coupling: Coupling, batch: Batch, uniforms: Uniforms, **options: Any) -> Result:
-    """Run `coupling` on the next tokens of the alive drafts until none of them follows its token."""
+    """Run `coupling` on the next tokens of the alive drafts until none follows its token."""
     b, k, length = batch.tokens.shape
     lengths = batch.lengths
     p = batch.token_probabilities(batch.draft_rows)

@@ -1,0 +1,221 @@
+"""Ranked block verification: each draft gets a rank, the highest is selected and block-verified.
+
+The rank of a draft is a label from J classes, independent over drafts, with the same law for all of
+them, but coupled to the path: paths that the target prefers rank higher. The coupling is built row
+by row along each draft's own path, so the law R of the selected path is known exactly there, and
+block verification with the rows of R in place of those of p is lossless.
+
+    π_x      law of the label of a draft that passes through x (the root: π0)
+    u(c)     how much more often a draft of label c is selected than a draft in general
+    T_x      Σ_c π_x(c) u(c) = R(x)/p(x)
+
+At a prefix x every token is a mixture of two neighbouring *ratio types*, by its q/p. A coupling M
+of the types (mass P) with the labels (mass π_x) gives each type its label law, each token the
+mixture of two, and so the selected row and the states of the children.
+
+Source: this project (proved in `proofs` for every coupling with these marginals). J = 1 is block
+verification of the first draft.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+import torch
+from draftproof.fast.clip import Rows, ratio_masses, selected_row
+from draftproof.fast.ranked_coupling import coupling
+from draftproof.fast.tree import Batch, Result, Uniforms
+from draftproof.fast.verifiers.block import RowsAt, verify_path
+from draftproof.fast.verifiers.paths import divide, first_true, rows_at
+from torch import Tensor
+
+__all__ = ["CLASSES", "RATIO_TYPES", "Design", "design", "verify"]
+
+CLASSES = 8
+"""J, the default number of labels."""
+RATIO_TYPES = 17
+"""NT, the default number of ratio types."""
+LABEL_GRID = 2**16
+RATIO_GRID = 2**10
+
+
+def verify(
+    batch: Batch, uniforms: Uniforms, *, classes: int = CLASSES, types: int = RATIO_TYPES
+) -> Result:
+    """Select the draft of the highest label and verify its path with the law that it has.
+
+    The drafts of a block must have one length; blocks may differ.
+
+    Raises:
+        ValueError: no select uniforms.
+    """
+    if uniforms.select is None:
+        raise ValueError("ranked_block selects a draft: select uniforms are needed")
+    made = design(batch, classes=classes, types=types)
+    path = made.selected(uniforms.select)
+    every = torch.arange(batch.blocks, device=batch.device)
+    length = made.length[every, path] if batch.drafts else torch.zeros_like(path)
+    ratio = (
+        made.ratio[every, path]
+        if batch.drafts
+        else made.ratio.new_zeros(batch.blocks, batch.length)
+    )
+    return verify_path(batch, uniforms, path, length, ratio, made.law(batch, path))
+
+
+@dataclass(frozen=True)
+class Design:
+    """The label laws along all drafts, and what follows from them."""
+
+    length: Tensor
+    """int64 [B, K]"""
+    labels: Tensor
+    """float64 [B, K, J]: π at the end of each draft."""
+    ratio: Tensor
+    """float64 [B, K, L]: q/r of each draft's tokens, r the selected row."""
+    rise: Tensor
+    """float64 [B, K, L, NT]: t, the factor r/p of each ratio type at each node of a draft."""
+    matrices: Tensor
+    """float64 [B, K, L, NT, J]: the coupling at each node of a draft."""
+    edges: Tensor
+    """float64 [NT]: the ratio types."""
+
+    def selected(self, uniforms: Tensor) -> Tensor:
+        """int64 [B]: the first draft with the highest label, from a uniform [B, K] for each."""
+        if self.labels.shape[1] == 0:
+            return self.length.new_zeros(len(self.length))
+        reached = self.labels.cumsum(2)
+        above = (reached > uniforms[:, :, None] * reached[:, :, -1:]) & (self.labels > 0)
+        label = torch.where(self.length > 0, first_true(above), -1)
+        return first_true(label == label.amax(1, keepdim=True))
+
+    def law(self, batch: Batch, path: Tensor) -> RowsAt:
+        """The rows of the selected draft `path` [B] along itself."""
+        every = torch.arange(len(path), device=path.device)
+
+        def at(depth: int, nodes: Tensor) -> Rows:
+            return selected_row(rows_at(batch, nodes), self.rise[every, path, depth], self.edges)
+
+        return at
+
+
+def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) -> Design:
+    """The label laws of all drafts, depth by depth from the root."""
+    b, k, length = batch.tokens.shape
+    device = batch.device
+    count = (batch.lengths > 0).sum(1)
+    steps, boosts = _label_constants(k, classes, device)
+    labels = steps[count][:, None].expand(b, k, classes)
+    boost = boosts[count][:, None].expand(b, k, classes)
+    edges = torch.tensor(ratio_edges(types), dtype=torch.float64, device=device)
+    tilt = torch.ones(b, k, dtype=torch.float64, device=device)
+    weight = tilt
+    p = batch.token_probabilities(batch.draft_rows)
+    q = batch.token_probabilities(batch.target_rows)
+    masses = _masses(batch, edges)
+    ratios, rises, matrices = [], [], []
+    for i in range(length):
+        tilted = boost / tilt[:, :, None]
+        M = coupling(
+            masses[:, :, i].flatten(0, 1),
+            edges,
+            labels.flatten(0, 1),
+            tilted.flatten(0, 1),
+            weight.flatten(),
+        ).view(b, k, types, classes)
+        posterior = divide(M, masses[:, :, i, :, None].expand_as(M))
+        rise = (posterior * tilted[:, :, None]).sum(3)
+        kind, part = _type_of(p[:, :, i], q[:, :, i], edges)
+        low = posterior.gather(2, kind[:, :, None, None].expand(b, k, 1, classes))[:, :, 0]
+        high = posterior.gather(2, kind[:, :, None, None].expand(b, k, 1, classes) + 1)[:, :, 0]
+        mixed = (1 - part)[:, :, None] * low + part[:, :, None] * high
+        total = mixed.sum(2, keepdim=True)
+        drafted = batch.tokens[:, :, i] >= 0
+        # A type lighter than rounding may have no law of its own: its drafts keep theirs.
+        known = (drafted & (total[:, :, 0] > 0))[:, :, None]
+        labels = torch.where(known, mixed / torch.where(total > 0, total, 1.0), labels)
+        own = (labels * tilted).sum(2)
+        ratio = divide(q[:, :, i], p[:, :, i] * own)
+        tilt = torch.where(drafted, tilt * own, tilt)
+        weight = torch.where(drafted, (weight * ratio).clamp(max=1.0), weight)
+        ratios.append(ratio)
+        rises.append(rise)
+        matrices.append(M)
+    return Design(
+        batch.lengths,
+        labels,
+        torch.stack(ratios, 2) if ratios else p,
+        torch.stack(rises, 2) if rises else p.new_zeros(b, k, 0, types),
+        torch.stack(matrices, 2) if matrices else p.new_zeros(b, k, 0, types, classes),
+        edges,
+    )
+
+
+def _masses(batch: Batch, edges: Tensor) -> Tensor:
+    """float64 [B, K, L, NT]: the type masses P at each node of a draft, computed once a node."""
+    b, k, length = batch.tokens.shape
+    nodes = torch.where(batch.tokens >= 0, batch.nodes[:, :k, :length], -1)
+    if k == 0 or length == 0:
+        return torch.zeros(b, k, length, len(edges), dtype=torch.float64, device=batch.device)
+    owner = (nodes[:, :, None] == nodes[:, None]).to(torch.int8).argmax(2)  # [B, K, L]
+    draft = torch.arange(k, device=batch.device)[:, None]
+    own = torch.where(owner == draft, nodes, -1)
+    masses = ratio_masses(rows_at(batch, own.flatten()), edges).view(b, k, length, -1)
+    return masses.gather(1, owner[..., None].expand(b, k, length, len(edges)))
+
+
+def _type_of(p: Tensor, q: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Each token as type b with probability 1-f and type b+1 with probability f: (b, f)."""
+    ratio = divide(q, p).clamp(max=edges[-1])
+    kind = (torch.searchsorted(edges, ratio, right=True) - 1).clamp(0, len(edges) - 2)
+    low = edges[kind]
+    return kind, (ratio - low) / (edges[kind + 1] - low)
+
+
+@lru_cache(maxsize=16)
+def ratio_edges(types: int) -> tuple[float, ...]:
+    """0, then `types` - 2 log-spaced ratios from 1/16 to 16 (rounded to 1/1024), then 64.
+
+    Raises:
+        ValueError: fewer than 4 types.
+    """
+    if types < 4:
+        raise ValueError(f"types is {types}; there are at least 4 ratio types")
+    steps = types - 3
+    inner = [round(16.0 ** (2 * i / steps - 1) * RATIO_GRID) / RATIO_GRID for i in range(steps + 1)]
+    return (0.0, *inner, 64.0)
+
+
+@lru_cache(maxsize=64)
+def label_edges(drafts: int, classes: int) -> tuple[Fraction, ...]:
+    """0 = s_0 < .. < s_J = 1 with (s_j + s_j^K)/2 = j/J, rounded up to a multiple of 2^-16."""
+
+    def edge(j: int) -> Fraction:
+        low, high = 0, LABEL_GRID
+        while low < high:
+            middle = (low + high) // 2
+            s = Fraction(middle, LABEL_GRID)
+            low, high = (low, middle) if (s + s**drafts) * classes >= 2 * j else (middle + 1, high)
+        return Fraction(low, LABEL_GRID)
+
+    return tuple(edge(j) for j in range(classes + 1))
+
+
+@lru_cache(maxsize=64)
+def _label_constants(most: int, classes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """π0 and u, float64 [K+1, J] each, for every number of drafts up to `most`."""
+    laws, boosts = [], []
+    for n in range(most + 1):
+        s = label_edges(max(n, 1), classes)
+        law = [high - low for low, high in pairwise(s)]
+        powers = [edge ** max(n, 1) for edge in s]
+        rises = [high - low for low, high in pairwise(powers)]
+        laws.append([float(x) for x in law])
+        boosts.append([float(y / x) for x, y in zip(law, rises, strict=True)])
+    return (
+        torch.tensor(laws, dtype=torch.float64, device=device),
+        torch.tensor(boosts, dtype=torch.float64, device=device),
+    )
