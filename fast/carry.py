@@ -77,7 +77,11 @@ class Carry(NamedTuple):
         """The carry after the emission of at least one token, without the columns that are over."""
         bounds = tuple(bound - 1 for bound in self.bounds)
         keep = [j for j, bound in enumerate(bounds) if bound > 0]
-        return self._each(lambda field: field[:, keep], tuple(bounds[j] for j in keep))
+        # by slices: a list of indices would be copied to the device, which a CUDA graph forbids
+        return self._each(
+            lambda field: torch.cat([field[:, :0], *(field[:, j : j + 1] for j in keep)], 1),
+            tuple(bounds[j] for j in keep),
+        )
 
     def _each(self, change: Callable[[Tensor], Tensor], bounds: tuple[int, ...]) -> Carry:
         fields = (self.ratio, self.cover, self.scale, self.remaining)
