@@ -15,11 +15,11 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,17 @@ def _grid(instance: Instance) -> dict[str, Any]:
     return {"grid": instance.grid}
 
 
-ONE, TWO, FEW = (0, 1), (0, 1, 2, 2, 2, 3), (0, 1, 2, 2, 2)
-SHORT, LONG, SOME = (0, 1), (0, 1, 2, 3), (0, 1, 1, 2, 2)
+def _ranking(instance: Instance) -> dict[str, Any]:
+    proposals = instance.proposals
+    return {
+        "label_edges": instance.label_edges,
+        "ratio_edges": instance.ratio_edges,
+        "couple": lambda prefix, *others: proposals[prefix],
+    }
+
+
+TWO, FEW = (0, 1, 2, 2, 2, 3), (0, 1, 2, 2, 2, 3)
+LONG, SOME = (0, 1, 2, 3), (0, 1, 1, 2, 2)
 WIRINGS: dict[str, Wiring] = {
     w.oracle: w
     for w in (
@@ -98,6 +107,9 @@ WIRINGS: dict[str, Wiring] = {
         Wiring("spectr_gbv:kseq", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
                lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
         Wiring("multipath", "multipath", FEW, SOME),
+        Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, selects=True),
+        Wiring("ranked_block:stateful", "ranked_block:stateful", FEW, SOME, _ranking,
+               stateful=True, selects=True),
     )
 }
 
@@ -139,13 +151,36 @@ def random_instance(generator: random.Random, wiring: Wiring, leaves: int = 40) 
             q = tuple(rational(Fraction(w, sum(weights))) for w in weights)
         draft_rows[prefix], target_rows[prefix] = p, q
     grid = generator.choice((1, 2, 3, 4, 7, 10, 2**20))
-    return Instance(vocab, drafts, length, draft_rows, target_rows, grid)
+    instance = Instance(vocab, drafts, length, draft_rows, target_rows, grid)
+    return _with_ranking(generator, instance) if wiring.selects else instance
+
+
+def _with_ranking(generator: random.Random, instance: Instance) -> Instance:
+    """The instance with label edges, ratio edges and an arbitrary proposal at every prefix."""
+    classes, types = generator.choice((1, 2, 2, 3)), generator.choice((2, 3, 4))
+    cuts = sorted(generator.sample(range(1, 12), classes - 1))
+    ratios = sorted(generator.sample(range(1, 17), types - 1))
+    numerators = (-1, 0, 0, 1, 2, 3, 5)
+
+    def matrix() -> tuple[tuple[Any, ...], ...]:
+        scale = generator.choice((3, 8, 20))
+        return tuple(
+            tuple(rational(Fraction(generator.choice(numerators), scale)) for _ in range(classes))
+            for _ in range(types)
+        )
+
+    return replace(
+        instance,
+        label_edges=tuple(rational(Fraction(cut, 12)) for cut in (0, *cuts, 12)),
+        ratio_edges=tuple(rational(Fraction(ratio, 4)) for ratio in (0, *ratios)),
+        proposals={x: matrix() for x in instance.draft_rows if len(x) < instance.length},
+    )
 
 
 def line(wiring: Wiring, instance: Instance) -> str:
     """The instance in the one-line form that the oracle reads."""
 
-    def numbers(row: tuple[Any, ...]) -> str:
+    def numbers(row: Sequence[Any]) -> str:
         return " ".join(f"{x.numerator}/{x.denominator}" for x in row)
 
     def context(prefix: Prefix) -> str:
@@ -158,9 +193,11 @@ def line(wiring: Wiring, instance: Instance) -> str:
     sizes = f"{instance.vocab} {instance.drafts} {instance.length} {instance.grid}"
     text = f"{wiring.oracle} {sizes} {len(instance.target_rows)} {rows}"
     if wiring.selects:
-        laws = " ".join(f"{context(x)} {numbers(law)}" for x, law in instance.label_laws.items())
-        labels = f"{len(instance.labels)} {numbers(instance.labels)}"
-        text += f" {labels} {len(instance.label_laws)} {laws}"
+        law = [high - low for low, high in pairwise(instance.label_edges)]
+        text += f" {len(law)} {numbers(law)} {len(instance.ratio_edges)}"
+        text += f" {numbers(instance.ratio_edges)} {len(instance.proposals)}"
+        for prefix, matrix in instance.proposals.items():
+            text += f" {context(prefix)} {' '.join(map(numbers, matrix))}"
     return text
 
 
@@ -276,8 +313,14 @@ def from_json(vector: dict[str, Any]) -> Instance:
         rows(data["draft_rows"]),
         rows(data["target_rows"]),
         options.get("grid", 1),
-        tuple(map(rational, options.get("labels", ()))),
-        rows(options.get("label_laws", {})),
+        tuple(map(rational, options.get("label_edges", ()))),
+        tuple(map(rational, options.get("ratio_edges", ()))),
+        {
+            tuple(map(int, key.split(","))) if key else (): tuple(
+                tuple(map(rational, row)) for row in matrix
+            )
+            for key, matrix in options.get("proposals", {}).items()
+        },
     )
 
 
@@ -292,9 +335,11 @@ def write_vectors(count: int, seed: int) -> None:
         for instance, tree in zip(instances, trees):
             options: dict[str, Any] = {"grid": instance.grid}
             if wiring.selects:
-                options["labels"] = _row_text(instance.labels)
-                options["label_laws"] = {
-                    ",".join(map(str, x)): _row_text(law) for x, law in instance.label_laws.items()
+                options["label_edges"] = _row_text(instance.label_edges)
+                options["ratio_edges"] = _row_text(instance.ratio_edges)
+                options["proposals"] = {
+                    ",".join(map(str, x)): [_row_text(row) for row in matrix]
+                    for x, matrix in instance.proposals.items()
                 }
             vectors.append({"options": options, "instance": to_json(instance), "tree": tree})
         path = VECTORS / f"{name.replace(':', '_')}.json"

@@ -138,9 +138,10 @@ class Instance:
     draft_rows: dict[Prefix, tuple[Number, ...]]
     target_rows: dict[Prefix, tuple[Number, ...]]
     grid: int = 1
-    labels: tuple[Number, ...] = ()
-    """ranked_block: the law of a draft's label, and below it the law after each prefix."""
-    label_laws: dict[Prefix, tuple[Number, ...]] = field(default_factory=dict)
+    label_edges: tuple[Number, ...] = ()
+    """ranked_block: the label edges, the ratio edges, and a proposal of the coupling per prefix."""
+    ratio_edges: tuple[Number, ...] = ()
+    proposals: dict[Prefix, tuple[tuple[Number, ...], ...]] = field(default_factory=dict)
 
 
 def draw_iid(chance: Chance, instance: Instance, draft: Model) -> list[Prefix]:

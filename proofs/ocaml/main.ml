@@ -1,7 +1,7 @@
 (* Reads one instance a line, prints its decision tree as JSON, one a line, and flushes.
      SCHEME vocab drafts length grid N_ROWS (context draft_row target_row)* [extras]
    a context is its length and its tokens; a rational is a/b; rows have `vocab` entries.
-   extras of ranked_block: J pi0 N_LAWS (context law)*                                  *)
+   extras of ranked_block: J pi0 NT ratio_edges N (context NT*J entries)*                            *)
 open Oracle
 let tokens = ref []
 let next () = match !tokens with [] -> failwith "line too short" | t :: r -> tokens := r; t
@@ -36,6 +36,9 @@ let answer line =
   | "recursive_rejection" -> tree_recursive_rejection vs pd qt k
   | "without_replacement" -> tree_without_replacement vs pd qt k
   | "target_match" -> tree_target_match vs pd qt k
+  | "canonical" | "transport" ->
+    let rows = repeat (int ()) (fun () -> let c = context () in let r = row () in (c, r)) in
+    tree_choose vs pd qt k (magic (model rows []))
   | "token_by_token" -> tree_token_by_token vs pd qt l
   | "block" -> tree_block vs pd qt l
   | "spectr" -> tree_spectr_kseq vs pd qt g k l
@@ -46,12 +49,15 @@ let answer line =
   | "spectr_gbv:unit" -> tree_spectr_gbv vs pd qt g k l true
   | "spectr_gbv:kseq" -> tree_spectr_gbv vs pd qt g k l false
   | "multipath" -> tree_multipath vs pd qt k l
-  | "ranked_block" ->
+  | "ranked_block" | "ranked_block:stateful" ->
     let j = int () in
     let pi0 = repeat j rational in
-    let laws = repeat (int ()) (fun () ->
-      let c = context () in let law = repeat j rational in (c, law)) in
-    tree_ranked_block vs pd qt k l j (magic (tab pi0)) (magic (model laws pi0))
+    let types = int () in
+    let edges = repeat types rational in
+    let proposals = repeat (int ()) (fun () ->
+      let c = context () in let m = repeat types (fun () -> repeat j rational) in (c, m)) in
+    (if scheme = "ranked_block" then tree_ranked_block else tree_ranked_block_stateful)
+      vs pd qt k l j (magic (tab pi0)) (magic edges) (magic proposals)
   | _ -> failwith ("unknown scheme " ^ scheme)
 let () =
   try

@@ -6,7 +6,8 @@ From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability rationals.
 From Draftproof.programs Require Import maximal drafting recursive_rejection kseq token_by_token
    block target_match spectr scan walk kseq_block spectr_gbv greedy_block selection ranked_block
-   multipath contract.
+   ranked_block_design ranked_greedy_block multipath
+   contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -67,20 +68,40 @@ Definition tree_recursive_rejection :=
   coupled (fun=> p) (recursive_rejection_scan vs (fun=> p) [::] q).
 Definition tree_without_replacement :=
   coupled (without vs p) (recursive_rejection_scan vs (without vs p) [::] q).
-Definition tree_target_match := coupled (fun=> p) (target_match_coupling q).
+Definition tree_target_match := coupled (fun=> p) (answer vs q).
+(* The candidate is chosen by the row that a table gives for the candidates' tokens. *)
+Definition tree_choose (choice : seq nat -> nat -> F) :=
+  coupled (fun=> p) (choose_coupling vs (fun=> p) K choice q).
 
 Definition tree_token_by_token := stateless (token_by_token vs pd qt L [::]).
 Definition tree_block := stateless (block_contract vs pd qt L [::]).
 Definition tree_spectr_kseq := stateless (spectr pd qt (node_kseq vs pd qt rho) K L [::]).
 Definition tree_spectr_recursive_rejection := stateless (spectr pd qt (node_rrs vs pd qt) K L [::]).
-Definition tree_spectr_target_match := stateless (spectr pd qt (node_match qt) K L [::]).
+Definition tree_spectr_target_match := stateless (spectr pd qt (node_answer vs qt) K L [::]).
 Definition tree_kseq_block := stateless (kseq_block_contract vs pd qt rho true K L [::]).
 Definition tree_greedy_block := stateful (greedy_block_contract vs pd L qt [::]).
 Definition tree_spectr_gbv unit := stateful (spectr_gbv_contract vs pd rho unit true K L qt [::]).
 
-(* J labels with the law pi0; post x: the label law of a draft that passes through x. *)
-Definition tree_ranked_block J (pi0 : nat -> F) (post : seq nat -> nat -> F) :=
-  stateless (ranked_block_contract vs pd qt J pi0 (fun=> post) K L [::]).
+(* J labels with the law pi0, ratio edges e, and a proposal M0 x for the coupling at every prefix x;
+   the label laws are computed once and kept in a table.                                          *)
+Section Ranked.
+Variables (J : nat) (pi0 : nat -> F) (e : seq F) (proposals : seq (seq nat * seq (seq F))).
+Fixpoint contexts n : seq (seq nat) :=
+  if n is n'.+1 then [::] :: flatten [seq [seq v :: s | s <- contexts n'] | v <- vs] else [:: [::]].
+Definition proposal (x : seq nat) : nat -> nat -> F :=
+  let m := foldr (fun r acc => if r.1 == x then r.2 else acc) [::] proposals in
+  fun b => tab (nth [::] m b).
+Definition label_laws : seq nat -> nat -> F :=
+  let theta x v := ratio_types e (pd x v) (qt x v) in
+  let post := design vs (size e) J pd tt theta (fun x _ => proposal x) (fun _ _ _ => tt) pi0 [::] in
+  model [seq (x, let law := post x in mkseq law J) | x <- contexts L] [::].
+Definition tree_ranked_block :=
+  let laws := label_laws in
+  stateless (ranked_block_contract vs pd qt J pi0 (fun=> laws) K L [::]).
+Definition tree_ranked_block_stateful :=
+  let laws := label_laws in
+  stateful (ranked_greedy_block_contract vs pd J pi0 (fun _ _ => laws) K L qt [::]).
+End Ranked.
 Definition tree_multipath :=
   let key := path_key pd qt (size vs) in
   stateless (multipath_contract vs pd qt (size vs ^ L)%N L

@@ -8,7 +8,7 @@ From Coq Require Import NArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting kseq block scan walk kseq_block spectr_gbv
-   greedy_block selection ranked_block multipath.
+   greedy_block selection ranked_block ranked_greedy_block multipath.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -61,10 +61,35 @@ Definition spectr_gbv_contract ext K L (D : chain) c : prog (seq V * chain) :=
       (c, L, D, size ps) ps).
 End Several.
 
-(* Select a path, then block-verify it with the rows of the selected law. *)
+(* Select a path, then block-verify it with the rows of the selected law.  The labels are drawn
+   draft by draft; b counts the labels that do not beat the best draft w so far.  Labels that give the
+   same winner are drawn as one: those b, and for the last draft also the others.                  *)
+Section Select.
+Variables (J : nat) (post : seq V -> seq V -> nat -> R).
+Definition rise (pi : nat -> R) b i : R := if i is i'.+1 then pi (b + i')%N else csum pi b.
+Definition beats (pi : nat -> R) b i : R := if i is 0%N then csum pi b else csum pi J - csum pi b.
+Fixpoint select_rising c b w (ps : seq (seq V)) : prog (seq V) :=
+  if ps is s :: ps' then
+    let pi := post c (c ++ s) in
+    if ps' is [::] then
+      bind (draw_label V 2 (beats pi b)) (fun i => Ret (if i is 0%N then w else s))
+    else
+      bind (draw_label V (J - b).+1 (rise pi b)) (fun i =>
+        if i is 0%N then select_rising c b w ps' else select_rising c (b + i)%N s ps')
+  else Ret w.
+(* Nothing is selected in a block of length 0. *)
+Definition selected_contract (pd : chain) K L c : prog (seq V) :=
+  if L is 0 then Ret [::]
+  else bind (drafts pd K L c) (fun ps => select_rising c 0 (head [::] ps) ps).
+End Select.
 Definition ranked_block_contract (pd qt : chain) J pi0 post K L c : prog (seq V) :=
   let r := selected_row pd J pi0 post K c in
-  bind (selected pd J post K L c) (block_path r qt c).
+  bind (selected_contract J post pd K L c) (block_path r qt c).
+Definition ranked_greedy_block_contract (pd : chain) J pi0 post K L (D : chain) c
+  : prog (seq V * chain) :=
+  let r := selected_row pd J pi0 (post D) K c in
+  bind (bind (selected_contract J (post D) pd K L c)
+    (deepest_first (joint_ratio r D) (greedy_bias vs r D) c 1)) (greedy_block_out vs r L D c).
 Definition multipath_contract (pd qt : chain) J L score key K c : prog (seq V) :=
   let r := selected_row pd J (cond vs pd L score c c) (post_at vs pd L score c) K c in
   bind (top pd L key K c) (block_path r qt c).
@@ -86,14 +111,47 @@ Definition maximal_coupling (xs : seq V) : prog V :=
   else Draw q (fun y => Ret y).
 Definition kseq_coupling (rho : (V -> R) -> (V -> R) -> nat -> R) (xs : seq V) : prog V :=
   let n := size xs in kseq_scan vs p q (rho p q n) n xs.
-Definition target_match_coupling (xs : seq V) : prog V := Draw q (fun y => Ret y).
 End Couplings.
+
+(* A token of the law w, decided by one test of each candidate in order; then a draw from what is
+   left.  It is how a coupling that knows the law of its token given the candidates is run.       *)
+Section Answer.
+Variables (R : realFieldType) (V : eqType) (vs : seq V).
+Definition without_token (w : V -> R) x : V -> R := fun v => if v == x then 0 else w v.
+Fixpoint answer (w : V -> R) (xs : seq V) : prog R V V :=
+  let s := sumf vs w in
+  if xs is x :: xs' then Flip (w x / s) (Ret x) (answer (without_token w x) xs')
+  else Draw (fun v => w v / s) (fun y => Ret y).
+Definition node_answer (qt : seq V -> V -> R) c xs : prog R V V := answer (qt c) xs.
+
+(* Choose one of the candidates xs with the law ch xs, then couple the chosen token, whose law is r,
+   maximally with q: the law of the token given xs.                                               *)
+Variables (d : seq V -> V -> R) (K : nat) (ch : seq V -> V -> R) (q : V -> R).
+Definition chosen_law : V -> R := fun y => E vs (draws d K [::]) (fun xs => ch xs y).
+Definition verified (r : V -> R) xs y : R :=
+  ch xs y * acc r q y + sumf vs (fun x => ch xs x * (1 - acc r q x)) * res vs r q y.
+Definition choose_coupling xs : prog R V V := let r := chosen_law in answer (verified r xs) xs.
+End Answer.
+Definition node_choose (R : realFieldType) (V : eqType) (vs : seq V) (pd qt : seq V -> V -> R)
+    (ch : seq V -> nat -> seq V -> V -> R) c xs : prog R V V :=
+  choose_coupling vs (fun=> pd c) (size xs) (ch c (size xs)) (qt c) xs.
 
 (* --- Drafts without replacement ------------------------------------------------------- *)
 (* p without the tokens of h, renormalised; the plain row when nothing is left. *)
 Definition without (R : realFieldType) (V : eqType) (vs : seq V) (p : V -> R) (h : seq V) : V -> R :=
   let m v := if v \in h then 0 else p v in
   let s := sumf vs m in fun v => if s == 0 then p v else m v / s.
+
+(* --- Ranked block: the ratio types of the tokens ------------------------------------------ *)
+(* min(q/p, e_last) = (1-f) e_k + f e_{k+1}: type k with probability 1-f, type k+1 with f. *)
+Section Types.
+Variables (R : realFieldType) (e : seq R).
+Definition ratio_types (p q : R) : nat -> R :=
+  let ratio := Order.min (q / p) (last 0 e) in
+  let k := minn (find (fun x => ratio < x) (behead e)) (size e).-2 in
+  let f := (ratio - nth 0 e k) / (nth 0 e k.+1 - nth 0 e k) in
+  fun b => if b == k then 1 - f else if b == k.+1 then f else 0.
+End Types.
 
 (* --- The scale -------------------------------------------------------------------------- *)
 Section Scale.
@@ -127,7 +185,7 @@ End Scale.
 Section PathKey.
 Variables (R : realFieldType) (pd qt : seq nat -> nat -> R) (nv : nat).
 Definition token_before x (u v : nat) : bool :=
-  let ratio w := qt x w / pd x w in (ratio u < ratio v) || ((ratio u == ratio v) && (v < u)%N).
+  let ratio w := qt x w / pd x w in (ratio u < ratio v) || ((ratio u == ratio v) && (u < v)%N).
 Definition token_place x v : nat := count (fun u => token_before x u v) (iota 0 nv).
 Fixpoint path_place x s : nat :=
   if s is v :: s' then (token_place x v * nv ^ size s' + path_place (rcons x v) s')%N else 0%N.

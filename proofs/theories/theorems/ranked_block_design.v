@@ -319,7 +319,8 @@ Hypothesis theta_law : forall x v, is_law NT (theta x v).
 Hypothesis pi0_law : is_law J pi0.
 Notation post := (design vs NT J pd x0 theta propose carry pi0).
 
-Theorem design_valid K L : valid vs qt (ranked_block vs pd qt J pi0 post K.+1 L) L.
+Lemma design_facts : (forall c x, is_law J (post c x))
+  /\ forall K L, valid vs qt (ranked_block vs pd qt J pi0 post K.+1 L) L.
 Proof.
 pose Inv (st : (nat -> R) * X) := is_law J st.1.
 have tm x b : (b < NT)%N -> tabl NT (tmass vs (pd x) (theta x)) b = tmass vs (pd x) (theta x) b.
@@ -342,12 +343,22 @@ have rp x st : Inv st -> [/\ forall b l, 0 <= repair NT J (tabl NT (tmass vs (pd
 have law_tab (f : nat -> R) : is_law J f -> is_law J (tabl J f).
   move=> [f0 f1]; split=> [l|]; first by rewrite tablE; case: ifP.
   by rewrite -f1; apply: eq_csum => l lJ; rewrite tablE lJ.
-apply: (step_valid (labst := fun st : (nat -> R) * X => st.1) (init := (pi0, x0)) (Inv := Inv)) => //.
-- move=> x st v ok vv pv; case: (rp x st ok) => h0 hr hc; apply: law_tab.
+have inv_step x st v : Inv st -> v \in vs -> pd x v != 0 ->
+    Inv (design_step vs NT J pd theta propose carry x st v).
+  move=> ok vv pv; case: (rp x st ok) => h0 hr hc; apply: law_tab.
   exact: (mix_law (pd0 x) (theta_law x) h0 hr vv pv).
-- move=> x st l ok lJ; case: (rp x st ok) => h0 hr hc.
-  rewrite -(mix_sum h0 hr hc lJ); apply: eq_sum => v.
-  by rewrite /= tablE lJ.
+split=> [c x|K L].
+  exact: (post_of_law (labst := fun st : (nat -> R) * X => st.1) (init := (pi0, x0)) (Inv := Inv)).
+apply: (step_valid (labst := fun st : (nat -> R) * X => st.1) (init := (pi0, x0)) (Inv := Inv)) => //.
+move=> x st l ok lJ; case: (rp x st ok) => h0 hr hc.
+rewrite -(mix_sum h0 hr hc lJ); apply: eq_sum => v.
+by rewrite /= tablE lJ.
 Qed.
+
+Theorem design_law c x : is_law J (post c x).
+Proof. exact: design_facts.1. Qed.
+
+Theorem design_valid K L : valid vs qt (ranked_block vs pd qt J pi0 post K.+1 L) L.
+Proof. exact: design_facts.2. Qed.
 End Scheme.
 End Design.
