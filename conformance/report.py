@@ -12,13 +12,15 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from draftproof.conformance.tables import string_law
 from draftproof.conformance.verdict import CheckResult, Counterexample, Report, Verdict
-from draftproof.reference.instance import instance_from_json, write_json
-from draftproof.reference.numbers import rational
+from draftproof.reference.instance import Instance, instance_from_json, write_json
+from draftproof.reference.law import Law
+from draftproof.reference.numbers import rational, text
 from draftproof.reference.oracle import examine
 from rich import box
 from rich.console import Console
@@ -73,11 +75,11 @@ def write_reports(
             file.write(to_markdown(report))
 
 
-def _write(text: str, path: str | Path) -> None:
+def _write(content: str, path: str | Path) -> None:
     destination = Path(path)
     temporary = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(content, encoding="utf-8")
         os.replace(temporary, destination)
     finally:
         temporary.unlink(missing_ok=True)
@@ -92,17 +94,17 @@ def _bias(verdict: Verdict) -> str:
     return f"≥ {max(found):.3g}" if found and verdict.verdict != "lossless" else ""
 
 
-def _number(text: str, exact: bool = True) -> str:
+def _number(given: str, exact: bool = True) -> str:
     """A rational as text, its decimal value beside it."""
     try:
-        value = rational(text)
+        value = rational(given)
     except (ValueError, TypeError):
-        return text
+        return given
     if value.denominator == 1 or not exact:
         return f"{float(value):.4g}"
-    if len(text) > 20:
+    if len(given) > 20:
         return f"≈ {float(value):.6g}"
-    return f"{text} ≈ {float(value):.4g}"
+    return f"{given} ≈ {float(value):.4g}"
 
 
 def _finder(verdict: Verdict) -> str:
@@ -162,8 +164,8 @@ def print_report(report: Report, console: Console | None = None) -> None:
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _plain(text: str) -> str:
-    return _NOT_XML.sub("�", text)
+def _plain(said: str) -> str:
+    return _NOT_XML.sub("�", said)
 
 
 def to_junit(report: Report) -> str:
@@ -260,14 +262,14 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _cell(text: str) -> str:
-    return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+def _cell(said: str) -> str:
+    return html.escape(said, quote=False).replace("|", "\\|").replace("\n", " ")
 
 
-def _fenced(text: str, language: str) -> list[str]:
+def _fenced(code: str, language: str) -> list[str]:
     """A code block whose fence is longer than any run of backquotes inside."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return [fence + language, text, fence]
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
+    return [fence + language, code, fence]
 
 
 # ---- HTML ----------------------------------------------------------------------------------------
@@ -330,8 +332,8 @@ def to_html(report: Report) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _text(text: object) -> str:
-    return html.escape(str(text))
+def _text(said: object) -> str:
+    return html.escape(str(said))
 
 
 def _class(word: str) -> str:
@@ -359,14 +361,23 @@ def _section(verdict: Verdict) -> str:
         f"{_text(verdict.verdict)}</span>",
         f"</header><p>{_text(verdict.reason)}</p>",
     ]
-    if (found := verdict.counterexample) is not None:
-        parts.append(_counterexample(verdict, found))
-    parts.append(_checks(verdict.checks))
-    parts.append("</section>")
+    found = verdict.counterexample
+    if found is not None:
+        parts.append(_counterexample(found))
+    plots = _stopping_plots(verdict)
+    if plots and found is None:
+        plots = f"<details><summary>laws by stopping length</summary>{_LEGEND}{plots}</details>"
+    parts += [plots, _checks(verdict.checks), "</section>"]
     return "".join(parts)
 
 
-def _counterexample(verdict: Verdict, found: Counterexample) -> str:
+_LEGEND = (
+    "<p><span class='key target'></span>target (by stopping length: the scheme that preserves it)"
+    "<span class='key subject'></span>subject</p>"
+)
+
+
+def _counterexample(found: Counterexample) -> str:
     instance = found.instance
     size = f"V = {instance['vocab']}, K = {instance['drafts']}, L = {instance['length']}"
     how = "exact" if found.exact else "observed frequencies"
@@ -377,64 +388,105 @@ def _counterexample(verdict: Verdict, found: Counterexample) -> str:
     ]
     if found.command:
         parts.append(f"<p>Reproduce with</p><pre>{_text(found.command)}</pre>")
-    parts.append(
-        "<p><span class='key target'></span>target (below, by stopping length: the scheme)"
-        "<span class='key subject'></span>subject</p>"
-    )
-    parts.append(_plot("Emitted tokens, continued", _pairs(found.target_law, found.subject_law)))
-    for depth, pairs in _by_stopping_length(verdict, found).items():
-        masses = [sum(pair[i] for pair in pairs.values()) for i in (0, 1)]
-        caption = (
-            f"Stopped after {depth} accepted token{'s' * (depth != 1)}: "
-            f"{masses[0]:.4g} by the scheme, {masses[1]:.4g} by the subject"
-        )
-        parts.append(_plot(caption, pairs))
-    parts.append(
+    parts += [
         "<details><summary>instance as JSON</summary>"
-        f"<pre>{_text(json.dumps(instance, indent=1))}</pre></details>"
-    )
+        f"<pre>{_text(json.dumps(instance, indent=1))}</pre></details>",
+        _LEGEND,
+        _plot("Emitted tokens", _pairs(found.target_law, found.subject_law)),
+    ]
     return "".join(parts)
 
 
+Outcome = Mapping[str, Any]
+"""`{"tokens" or "accepted" and "next", "probability"}`."""
 Pairs = dict[str, tuple[float, float]]
 """Outcome → probability by the target (or the scheme), by the subject."""
 
 
-def _label(outcome: Mapping[str, Any]) -> str:
+def _label(outcome: Outcome) -> str:
     if "tokens" in outcome:
         return " ".join(map(str, outcome["tokens"]))
     accepted = " ".join(map(str, outcome["accepted"]))
     return f"{accepted} → {outcome['next']}".strip()
 
 
-def _pairs(target: Iterable[Mapping[str, Any]], subject: Iterable[Mapping[str, Any]]) -> Pairs:
+def _pairs(target: Iterable[Outcome], subject: Iterable[Outcome]) -> Pairs:
     sides: list[dict[str, float]] = [
         {_label(o): float(rational(o["probability"])) for o in law} for law in (target, subject)
     ]
     return {k: (sides[0].get(k, 0.0), sides[1].get(k, 0.0)) for k in {**sides[0], **sides[1]}}
 
 
-def _by_stopping_length(verdict: Verdict, found: Counterexample) -> dict[int, Pairs]:
-    """The scheme's exact law of (accepted, next) beside the subject's, by accepted length."""
-    for check in verdict.checks:
-        if check.counterexample is found and check.details.get("stops"):
-            stops: list[Mapping[str, Any]] = list(check.details["stops"])
-            break
-    else:
-        return {}
-    law = examine(verdict.scheme, instance_from_json(dict(found.instance))).law
+def _stopping_plots(verdict: Verdict) -> str:
+    """A plot for each accepted length: the scheme's exact law beside the subject's.
+
+    `stops` of a check is the subject's law of (accepted, next) on its counterexample; `strata` has
+    the counts of emitted strings for each accepted length on `instance`.
+    """
+    for check in sorted(
+        verdict.checks, key=lambda c: c.counterexample is not verdict.counterexample
+    ):
+        given = check.details.get("instance") or getattr(check.counterexample, "instance", None)
+        if given is None or not (check.details.get("stops") or check.details.get("strata")):
+            continue
+        instance = instance_from_json(dict(given))
+        law = examine(verdict.scheme, instance).law
+        if check.details.get("stops"):
+            by_depth = _expected_stops(law, check.details["stops"])
+        else:
+            by_depth = _expected_strings(instance, law, check.details["strata"])
+        return "".join(_plot(_caption(depth, pairs), pairs) for depth, pairs in by_depth.items())
+    return ""
+
+
+def _caption(depth: int, pairs: Pairs) -> str:
+    scheme, subject = (sum(pair[side] for pair in pairs.values()) for side in (0, 1))
+    tokens = f"{depth} accepted token{'s' * (depth != 1)}"
+    return f"Stopped after {tokens}: {scheme:.4g} by the scheme, {subject:.4g} by the subject"
+
+
+def _expected_stops(law: Law[Any], stops: Sequence[Outcome]) -> dict[int, Pairs]:
     expected = [
-        {"accepted": list(accepted), "next": token, "probability": str(chance)}
+        {"accepted": list(accepted), "next": token, "probability": text(chance)}
         for (accepted, token), chance in law.items()
     ]
 
-    def depth_of(stop: Mapping[str, Any]) -> int:
+    def depth_of(stop: Outcome) -> int:
         return len(stop["accepted"])
 
     return {
         depth: _pairs(*([o for o in side if depth_of(o) == depth] for side in (expected, stops)))
         for depth in sorted({depth_of(stop) for stop in (*expected, *stops)})
     }
+
+
+def _stops_after(depth: int) -> Callable[[Any], bool]:
+    return lambda stop: len(stop[0]) == depth
+
+
+def _expected_strings(
+    instance: Instance, law: Law[Any], strata: Sequence[Mapping[str, Any]]
+) -> dict[int, Pairs]:
+    samples = sum(stratum["samples"] for stratum in strata)
+    observed = {
+        stratum["accepted_length"]: [
+            {"tokens": o["tokens"], "probability": f"{o['count']}/{samples}"}
+            for o in stratum["strings"]
+        ]
+        for stratum in strata
+    }
+    depths = law.map(lambda stop: len(stop[0]))
+    pairs = {}
+    for depth in sorted({*depths, *observed}):
+        expected: list[Outcome] = []
+        if mass := depths.probability(depth):
+            strings = string_law(instance, law.condition(_stops_after(depth)))
+            expected = [
+                {"tokens": list(tokens), "probability": text(mass * chance)}
+                for tokens, chance in strings.items()
+            ]
+        pairs[depth] = _pairs(expected, observed.get(depth, []))
+    return pairs
 
 
 class _Size(NamedTuple):

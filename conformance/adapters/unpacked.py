@@ -147,7 +147,7 @@ def load(
     *,
     stubbed: Collection[str],
     given: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, ModuleType]:
+) -> dict[str, Any]:
     """Execute files under `root` as modules, with stubs for the rest of their packages.
 
     Args:
@@ -161,7 +161,7 @@ def load(
         Unavailable: a file is missing, as in another version of the engine.
     """
     seal = [False]
-    loaded: dict[str, ModuleType] = {}
+    loaded: dict[str, Any] = {}
     with _served(_Finder(stubbed, given or {}, seal), stubbed):
         for name, file in modules.items():
             path = root / file

@@ -38,7 +38,7 @@ _SPEC_DECODE = "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils"
 def _modules(files: dict[str, str]) -> dict[str, Any]:
     root = engine_path("DRAFTPROOF_VLLM", "vLLM")
     given = {"vllm.triton_utils": interpreted_triton()}
-    return dict(load(root, files, stubbed={"vllm"}, given=given))
+    return load(root, files, stubbed={"vllm"}, given=given)
 
 
 class _V1:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from fractions import Fraction
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -189,7 +190,7 @@ def test_the_plots_show_both_laws_at_each_stopping_length(report):
     written = to_html(report)
     captions = re.findall(r"aria-label='([^']*)'", written)
     assert captions == [
-        "Emitted tokens, continued",
+        "Emitted tokens",
         "Stopped after 0 accepted tokens: 0.2147 by the scheme, 0.24 by the subject",
         "Stopped after 1 accepted token: 0.7853 by the scheme, 0.76 by the subject",
     ]
@@ -204,6 +205,42 @@ def test_the_plots_show_both_laws_at_each_stopping_length(report):
     assert len(widths) == 10
     assert max(widths) == 560.0
     assert widths[4] / widths[9] == pytest.approx(0.3 / 0.26, rel=1e-3)
+
+
+def test_counts_of_strings_are_plotted_beside_the_law_of_each_stopping_length():
+    """A thousand samples in the exact proportions: the bars of both sides agree."""
+    law = examine("spectr:recursive_rejection", instance_from_json(INSTANCE)).law
+    strata: dict[int, dict[tuple[int, ...], Fraction]] = {}
+    target = {int(k): [Fraction(x) for x in row] for k, row in INSTANCE["target_rows"].items() if k}
+    for (accepted, token), chance in law.items():
+        cells = strata.setdefault(len(accepted), {})
+        after = [(token, Fraction(1))] if accepted else enumerate(target[token])
+        for v, p in after:
+            string = (*accepted, token) if accepted else (token, v)
+            cells[string] = cells.get(string, 0) + Fraction(text(chance)) * p
+    n = 10**6
+    details = {
+        "instance": INSTANCE,
+        "strata": [
+            {
+                "accepted_length": depth,
+                "samples": sum(round(p * n) for p in cells.values()),
+                "strings": [
+                    {"tokens": list(s), "count": round(p * n)}
+                    for s, p in sorted(cells.items())
+                    if p
+                ],
+            }
+            for depth, cells in strata.items()
+        ],
+    }
+    check = CheckResult("statistical", "passed", details=details)
+    verdict = judge("s", "spectr:recursive_rejection", [check], lossless=True)
+    written = to_html(Report(("s",), (verdict,)))
+    found = re.findall(r"<title>[^:]*: target (\S+), subject (\S+)</title>", written)
+    assert len(found) > 4
+    assert all(float(a) == pytest.approx(float(b), abs=2e-6) for a, b in found)
+    assert "laws by stopping length" in written
 
 
 def test_a_law_of_many_outcomes_is_cut_by_difference():
