@@ -115,7 +115,9 @@ def canonical(
     """The chosen draft coupled maximally with the target, given all candidates."""
     tokens = frozenset(candidates[k] for k in range(len(candidates)))
     weights, chosen = _weights(draft_row, target_row, len(candidates), draft_law)
-    return answer(chance, candidates, verified(weights[tokens], chosen, target_row))
+    # A set that cannot be drawn is only ever given by hand: any weights will do.
+    given = weights.get(tokens) or dict.fromkeys(tokens, ONE / len(tokens))
+    return answer(chance, candidates, verified(given, chosen, target_row))
 
 
 def verify(

@@ -23,7 +23,11 @@ __all__ = ["SCHEME", "spechub", "verify"]
 
 
 def spechub(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> int:
-    """The token of the transport through the hub."""
+    """The token of the transport through the hub.
+
+    Raises:
+        ValueError: not two drafts, or neither of them is the hub.
+    """
     if len(candidates) != 2:
         raise ValueError(f"SpecHub takes a pair of drafts, not {len(candidates)}")
     hub = hub_of(draft_row)
@@ -39,6 +43,8 @@ def spechub(chance: Chance, candidates: Candidates, draft_row: Row, target_row: 
 
     pair = {candidates[0], candidates[1]}
     others = pair - {hub}
+    if len(others) > 1:
+        raise ValueError(f"neither draft of {sorted(pair)} is the hub, token {hub}")
     law = [ZERO] * len(target_row)
     left = ONE
     for x in others:

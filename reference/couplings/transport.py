@@ -256,6 +256,8 @@ def verified(chosen: dict[int, Number], selected: Row, target_row: Row) -> Row:
 
 @lru_cache(maxsize=1 << 16)
 def _law(draft_row: Row, target_row: Row, tokens: tuple[int, ...], grid: int) -> Row:
+    if any(draft_row[v] == 0 for v in tokens):
+        return target_row  # drafts that cannot be drawn are only ever given by hand
     plan = score_plan(draft_row, target_row, len(tokens), grid)
     return verified(selection(plan, draft_row, tokens), plan.selected, target_row)
 

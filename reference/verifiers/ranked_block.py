@@ -112,15 +112,17 @@ class State(NamedTuple):
     """T_x = R(x)/p(x)."""
     weight: Number
     """The weight of x in the verification of the selected path."""
+    ratio: Number
+    """q(x)/R(x)."""
 
 
 class Design(NamedTuple):
     """The label laws along all paths, and what follows from them."""
 
     labels: Callable[[Prefix], Row]
-    """π_x, which must not be asked after a prefix that cannot be drafted."""
+    """π_x."""
     selected: Model
-    """R: the rows of the selected path; the plain draft rows where nothing is drafted."""
+    """R: the rows of the selected path."""
     weight: Callable[[Prefix], Number]
     """w_x of the selected path: E[τ] = Σ_x R(x) w_x over the prefixes of length 1 to L."""
 
@@ -178,24 +180,17 @@ def design(
     `boost` is u; `stateful` takes the joint ratio min(1, q(x)/R(x)) for the weight that the
     coupling aims at, in place of the block weight.
     """
-    root = State(label_law(label_edges), ONE, ONE)
-    steps: dict[Prefix, tuple[Row, list[State | None], Number]] = {}
+    root = State(label_law(label_edges), ONE, ONE, ONE)
+    steps: dict[Prefix, tuple[Row, list[State]]] = {}
 
-    def state(prefix: Prefix) -> State | None:
-        """None after a token that cannot be drafted."""
-        if not prefix:
-            return root
-        if state(prefix[:-1]) is None:
-            return None
-        return step(prefix[:-1])[1][prefix[-1]]
+    def state(prefix: Prefix) -> State:
+        return step(prefix[:-1])[1][prefix[-1]] if prefix else root
 
-    def step(prefix: Prefix) -> tuple[Row, list[State | None], Number]:
-        """The selected row, the states of the children, and the joint ratio q(x)/R(x)."""
+    def step(prefix: Prefix) -> tuple[Row, list[State]]:
+        """The selected row after a prefix, and the states of the children."""
         if prefix in steps:
             return steps[prefix]
         here = state(prefix)
-        if here is None:
-            raise ValueError(f"the prefix {prefix} cannot be drafted")
         p, q = draft(prefix), target(prefix)
         mixtures = types_of(p, q, ratio_edges)
         mass = [ZERO] * len(ratio_edges)
@@ -205,18 +200,17 @@ def design(
         tilted = tuple(u / here.tilt for u in boost)
         proposal = couple(prefix, tuple(mass), ratio_edges, here.labels, tilted, here.weight)
         M = repaired(proposal, tuple(mass), here.labels)
-        # The label law of each type that occurs, as a weight vector over labels.
+        # The label law of each type that occurs.
         posterior = [
-            tuple(entry / P for entry in line) if P != 0 else (ZERO,) * len(boost)
-            for line, P in zip(M, mass, strict=True)
+            tuple(divide(entry, P, ZERO) for entry in line) for line, P in zip(M, mass, strict=True)
         ]
-        joint = _joint_ratio(prefix)
         selected: list[Number] = []
-        children: list[State | None] = []
+        children: list[State] = []
         for v, (b, f) in enumerate(mixtures):
             if p[v] == 0:
+                # Reached by no draft: what is said of it has no effect.
                 selected.append(ZERO)
-                children.append(None)
+                children.append(here)
                 continue
             labels = tuple(
                 (1 - f) * low + f * high
@@ -224,29 +218,15 @@ def design(
             )
             rise = total(pi * u for pi, u in zip(labels, tilted, strict=True))
             r = p[v] * rise
-            before = joint if stateful else here.weight
-            children.append(State(labels, here.tilt * rise, min(ONE, before * q[v] / r)))
+            ratio = here.ratio * q[v] / r
+            weight = min(ONE, ratio if stateful else here.weight * q[v] / r)
+            children.append(State(labels, here.tilt * rise, weight, ratio))
             selected.append(r)
-        steps[prefix] = tuple(selected), children, joint
+        steps[prefix] = tuple(selected), children
         return steps[prefix]
 
-    def _joint_ratio(prefix: Prefix) -> Number:
-        if not prefix:
-            return ONE
-        row, _, before = step(prefix[:-1])
-        return before * target(prefix[:-1])[prefix[-1]] / row[prefix[-1]]
-
-    def known(prefix: Prefix) -> State:
-        here = state(prefix)
-        if here is None:
-            raise ValueError(f"the prefix {prefix} cannot be drafted")
-        return here
-
-    rows = Model(
-        draft.vocab,
-        lambda prefix: draft(prefix) if state(prefix) is None else step(prefix)[0],
-    )
-    return Design(lambda prefix: known(prefix).labels, rows, lambda prefix: known(prefix).weight)
+    rows = Model(draft.vocab, lambda prefix: step(prefix)[0])
+    return Design(lambda prefix: state(prefix).labels, rows, lambda prefix: state(prefix).weight)
 
 
 def selected_draft(chance: Chance, drafts: Drafts, labels: Callable[[Prefix], Row]) -> int:
