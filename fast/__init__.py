@@ -47,6 +47,8 @@ def verify(
         raise ValueError(f"unknown scheme {scheme!r}; there are {', '.join(sorted(VERIFIERS))}")
     if validate:
         _validate(batch, uniforms)
+        if scheme in verifiers.ONE_LENGTH or options.get("scale") == "kseq":
+            _check_one_length(scheme, batch)
     if scheme in verifiers.STATEFUL:
         options["carry"] = carry
     elif carry is not None:
@@ -55,3 +57,16 @@ def verify(
 
 
 _validate = validate
+
+
+def _check_one_length(scheme: str, batch: Batch) -> None:
+    """Raise ValueError unless the drafts of each block have one length (absent ones apart)."""
+    lengths = batch.lengths
+    if batch.drafts > 1:
+        uneven = (lengths > 0) & (lengths != lengths.amax(1, keepdim=True))
+        if bool(uneven.any()):
+            block = int(uneven.any(1).nonzero()[0])
+            raise ValueError(
+                f"{scheme} takes drafts of one length in a block: tokens[{block}] has lengths "
+                f"{lengths[block].tolist()}"
+            )

@@ -19,7 +19,7 @@ from draftproof.fast.verifiers import (
     tree_match,
 )
 
-__all__ = ["STATEFUL", "VERIFIERS"]
+__all__ = ["ONE_LENGTH", "STATEFUL", "VERIFIERS"]
 
 VERIFIERS: dict[str, Callable[..., Result]] = {
     "token_by_token": token_by_token.verify,
@@ -41,3 +41,6 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
 
 STATEFUL: frozenset[str] = frozenset({"greedy_block", "spectr_gbv"})
 """Schemes whose result has a carry and that take one."""
+
+ONE_LENGTH: frozenset[str] = frozenset({"multipath", "ranked_block"})
+"""Schemes that need the drafts of a block to have one length (as the K-SEQ scale of SpecTr-GBV)."""
