@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -73,6 +73,10 @@ class Instance:
         return Model(
             self.vocab, lambda prefix: self.target_rows.get(prefix) or self._uniform(prefix)
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: the models are made again where the instance is sent to."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _uniform(self, prefix: Prefix) -> Row:
         return (rational(1) / self.vocab,) * self.vocab

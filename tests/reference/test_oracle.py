@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import TOKEN
+from draftproof.reference.chance import TOKEN, Accept
 from draftproof.reference.instance import Instance, random_instance
 from draftproof.reference.models import Model, block_law, context_free
 from draftproof.reference.numbers import rational
@@ -80,8 +80,6 @@ def test_a_residual_replaced_by_the_target_row_has_its_total_variation() -> None
     def faulty(chance, drafts, draft, target):  # type: ignore[no-untyped-def]
         token = drafts.token(0, 1)
         p, q = draft(()), target(())
-        from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import Accept
 
         if chance.flip(min(rational(1), q[token] / p[token]), Accept(0, 1)):
             return Outcome((token,), chance.draw(target((token,)), TOKEN))
