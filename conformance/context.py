@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from draftproof.conformance.cases import fixtures
 from draftproof.conformance.subject import Batch, Declaration, Result, call
 from draftproof.conformance.verdict import CheckResult, Counterexample, Status
+from draftproof.reference.instance import Instance
 from draftproof.reference.scheme import Scheme
 
 __all__ = ["Context"]
@@ -34,6 +36,8 @@ class Context:
     """Seconds that the check should take at most (it finishes the step it is in)."""
     threshold: float
     """ln(1/α) of each sequential test."""
+    instance: Instance | None = None
+    """Test on this instance alone."""
     watch: Callable[[str], None] = _no_watch
     """Called with a description before, and with "" after, every call of the subject."""
     started: float = field(default_factory=time.monotonic)
@@ -61,6 +65,24 @@ class Context:
             self.spent += time.monotonic() - begun
             self.asked += batch.size
             self.watch("")
+
+    def sweep_instances(self) -> Iterable[Instance]:
+        """Instances whose drafts can all be enumerated, smallest first."""
+        if self.instance is not None:
+            return [self.instance]
+        return fixtures.sweep_instances(self.scheme, self.declaration, self.seed)
+
+    def large_instances(self) -> Iterable[Instance]:
+        """Instances with too many drafts for that."""
+        if self.instance is not None:
+            return []
+        return fixtures.large_instances(self.scheme, self.declaration, self.seed)
+
+    def statistical_instances(self) -> list[Instance]:
+        """Instances for sampling."""
+        if self.instance is not None:
+            return [self.instance]
+        return fixtures.statistical_instances(self.scheme, self.declaration, self.seed)
 
     @property
     def elapsed(self) -> float:

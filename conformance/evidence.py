@@ -108,7 +108,7 @@ class Sequential:
         self.counts += np.bincount(cells, minlength=len(self.null))
         logs = []
         for view, null in zip(self.views, self._nulls, strict=True):
-            coarse = np.bincount(view.cell_of, weights=self.counts, minlength=len(null))
+            coarse: Floats = np.bincount(view.cell_of, weights=self.counts, minlength=len(null))
             self.by_view[view.name] = log_evidence(coarse, null)
             logs.append(np.log(view.weight) + self.by_view[view.name])
         # Evidence once reached stays: a test that has rejected does not take it back.

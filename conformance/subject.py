@@ -25,6 +25,7 @@ __all__ = [
     "call",
     "checked",
     "declared",
+    "one_by_one",
 ]
 
 Ints = NDArray[np.int64]
@@ -90,7 +91,7 @@ class Declaration:
     """`tokens`: the emitted string has the target's law. `accepted`: the accepted length is the
     scheme's too (a rule may be lossless and accept less: it leaves this out)."""
     known: tuple[str, ...] = ()
-    """Names of edge cases that are reported but not graded, with the reason in `note`."""
+    """Endings of names of edge cases that are reported but not graded, the reason in `note`."""
     time_limit: float = 30.0
     """Seconds that one call may take."""
     memory_limit: float = 8.0
@@ -384,7 +385,7 @@ def call(subject: Any, batch: Batch, declaration: Declaration | None = None) -> 
         if callable(getattr(subject, "verify", None)):
             answer = subject.verify(given)
         else:
-            answer = _one_by_one(subject, given)
+            answer = one_by_one(subject, given)
     except (SubjectError, Unavailable, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as error:
@@ -393,7 +394,8 @@ def call(subject: Any, batch: Batch, declaration: Declaration | None = None) -> 
     return checked(answer, batch)
 
 
-def _one_by_one(subject: Any, batch: Batch) -> Result:
+def one_by_one(subject: Any, batch: Batch) -> Result:
+    """The answers of a subject that offers `verify_one`, collected."""
     answers = [subject.verify_one(batch.block(b)) for b in range(batch.size)]
     carries = [_carry(answer) for answer in answers]
     lengths, paths, tokens = (

@@ -245,7 +245,8 @@ def string_law(instance: Instance, stops: Mapping[tuple[Prefix, int], Number]) -
         tail = block_law(target, instance.length + 1 - len(emitted), emitted)
         return tail.map(lambda y: emitted + y)
 
-    return Law(stops).bind(rest)
+    law: Law[tuple[Prefix, int]] = Law(stops)
+    return law.bind(rest)
 
 
 def law_to_list(law: Mapping[Prefix, Any]) -> list[dict[str, Any]]:

@@ -25,7 +25,6 @@ from draftproof.conformance.boxes import (
     rebuild,
     reference_boxes,
 )
-from draftproof.conformance.cases.fixtures import large_instances, sweep_instances
 from draftproof.conformance.context import Context
 from draftproof.conformance.subject import Floats, Ints
 from draftproof.conformance.tables import Table, Uniforms, law_to_list, string_law
@@ -113,7 +112,7 @@ def exact_law_of(context: Context, table: Table) -> ExactLaw:
             collected[stop] = collected.get(stop, ZERO) + chance * rational(volume)
     if not found.exact:
         error = found.error + 100 * precision
-    stops_law = Law(collected)
+    stops_law: Law[Stop] = Law(collected)
     if graded_by_stops(context):
         # A stateful scheme owes the rest to its carry: one block is graded by the scheme's own law,
         # whose smallest valid scale is rounded up on a grid of 2^-20.
@@ -308,7 +307,7 @@ class _FixedTable(Table):
         self._chosen = [(tuple(paths), ONE) for paths in chosen]
 
     @property
-    def _tuples(self) -> Any:  # type: ignore[override]
+    def _tuples(self) -> Any:
         return self._chosen
 
 
@@ -324,7 +323,7 @@ def run(context: Context) -> CheckResult:
     least_covered = 1.0
     worst: tuple[Number, Instance, ExactLaw] | None = None
     unexplained = ""
-    for instance in sweep_instances(context.scheme, declaration, context.seed):
+    for instance in context.sweep_instances():
         if context.elapsed > context.budget and instances:
             break
         table = Table(instance)
@@ -362,7 +361,7 @@ def run(context: Context) -> CheckResult:
         )
     missed = 0.0
     large = 0
-    for instance in large_instances(context.scheme, declaration, context.seed):
+    for instance in context.large_instances():
         if context.elapsed > context.budget:
             break
         agrees, boxes, missed = _scrambled(context, instance, margin)
