@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
-
 from draftproof.fast.decoding.scoring import Scorer
+from torch import Tensor
 
 ToRows = Callable[[Tensor], Tensor]
 """Logits [.., V] to rows [.., V]: temperature, then cuts, then normalised."""
@@ -21,8 +20,8 @@ ToRows = Callable[[Tensor], Tensor]
 class DraftTree:
     """The drafts of B requests, as paths and as a tree of n node places per request.
 
-    Places are numbered level by level, the root at 0; a request with fewer nodes on a level than the
-    widest one has padding there (token -1).
+    Places are numbered level by level, the root at 0; a request with fewer nodes on a level than
+    the widest one has padding there (token -1).
     """
 
     paths: Tensor
@@ -67,9 +66,9 @@ def draw_tree(
     """Draw drafts below the context and leave the scorer with their inner nodes pending.
 
     ``fresh`` int64 [B, f]: the context's tokens that the scorer has not committed, at least one
-    each, -1 padding at the end; they become pending nodes 0 .. f-1, and a node at place i ≥ 1 becomes
-    pending node f - 1 + i.  ``uniforms`` float64 [B, K, L].  ``to_rows``: one function for each
-    temperature, and ``groups`` says which one each draft uses.
+    each, -1 padding at the end; they become pending nodes 0 .. f-1, and a node at place i ≥ 1
+    becomes pending node f - 1 + i.  ``uniforms`` float64 [B, K, L].  ``to_rows``: one function for
+    each temperature, and ``groups`` says which one each draft uses.
     """
     batch, drafts, length = uniforms.shape
     device = uniforms.device
@@ -127,7 +126,8 @@ def draw_tree(
 def pending_nodes(places: Tensor, counts: Tensor, fresh: int) -> Tensor:
     """Places of a tree [B, m] as pending nodes of the scorer that drew it; -1 stays -1.
 
-    ``counts`` int64 [B] and ``fresh``: how many fresh tokens each request had, and the padded width.
+    ``counts`` int64 [B] and ``fresh``: how many fresh tokens each request had, and the padded
+    width.
     """
     inner = torch.where(places == 0, counts[:, None] - 1, fresh - 1 + places)
     return torch.where(places < 0, -1, inner)

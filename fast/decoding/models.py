@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from draftproof.fast.decoding.scoring import PathScorer, Scorer, TreeScorer, takes_tree_mask
 from draftproof.fast.decoding.text import ByteTokenizer, PretrainedTokenizer, Tokenizer
 
@@ -30,8 +29,9 @@ class LanguageModel:
     """A causal model as the decoder sees it.
 
     ``vocabulary``: columns of its output rows, padding columns included.  ``inputs``: token ids it
-    can read.  ``context``: most tokens it can take, None for any number.  ``start(vocabulary, batch)``: a new `Scorer` whose rows keep
-    the first ``vocabulary`` columns.  ``attention``: "tree", "paths", or "" where it has none.
+    can read.  ``context``: most tokens it can take, None for any number.  ``start(vocabulary,
+    batch)``: a new `Scorer` whose rows keep the first ``vocabulary`` columns.  ``attention``:
+    "tree", "paths", or "" where it has none.
     """
 
     name: str
@@ -157,7 +157,11 @@ def pair(draft: LanguageModel, target: LanguageModel, vocabulary: int | None = N
         ours, theirs = draft.tokenizer.table(), target.tokenizer.table()
         if ours != theirs:
             spelling = min(
-                (word for word in ours.keys() | theirs.keys() if ours.get(word) != theirs.get(word)),
+                (
+                    word
+                    for word in ours.keys() | theirs.keys()
+                    if ours.get(word) != theirs.get(word)
+                ),
                 key=lambda word: (ours.get(word, theirs.get(word, 0)), word),
             )
             raise ValueError(
@@ -170,7 +174,7 @@ def pair(draft: LanguageModel, target: LanguageModel, vocabulary: int | None = N
         if draft.vocabulary != target.vocabulary:
             raise ValueError(
                 f"draft {draft.name} has {draft.vocabulary} tokens and target {target.name} has "
-                f"{target.vocabulary}; if the first ones mean the same, say how many with vocabulary="
+                f"{target.vocabulary}; if the first ones are the same, say how many: vocabulary="
             )
         vocabulary = draft.vocabulary
     if not 1 <= vocabulary <= narrow:
@@ -192,6 +196,4 @@ def load_pair(
 
 def shipped_pair(device: str = "cpu", dtype: str = "float32", attention: str = "auto") -> Pair:
     """The byte-level pair inside the package; see ``shipped/MODEL_CARD.md``."""
-    return load_pair(
-        str(SHIPPED / "draft"), str(SHIPPED / "target"), device, dtype, attention
-    )
+    return load_pair(str(SHIPPED / "draft"), str(SHIPPED / "target"), device, dtype, attention)

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
 from draftproof.fast.decoding.models import LanguageModel, Pair
 from draftproof.fast.decoding.text import WordTokenizer
+from numpy.typing import NDArray
+from torch import Tensor
 
 HEADER = b"Trie Language Model"
 LOG_BASE = np.log(1.0001)  # the file's logarithms are to this base
@@ -43,7 +43,8 @@ class Table:
     probabilities: Doubles
 
     def history(self, key: int) -> tuple[Ids, Doubles, float]:
-        """(words, probabilities, back-off) after one history; nothing and 1 where none is listed."""
+        """(words, probabilities, back-off) after one history; nothing and 1 where none is
+        listed."""
         at = int(np.searchsorted(self.keys, key))
         if at == len(self.keys) or self.keys[at] != key:
             return self.words[:0], self.probabilities[:0], 1.0
@@ -74,7 +75,8 @@ class BackoffModel:
             words, probabilities, backoff = self.trigrams.history(before * len(self.words) + last)
             row *= backoff
             row[words] = probabilities
-        return row / row.sum()
+        normalised: Doubles = row / row.sum()
+        return normalised
 
 
 def _bits(memory: NDArray[np.uint8], offsets: Ids, width: int) -> Ids:
@@ -87,7 +89,9 @@ def _bits(memory: NDArray[np.uint8], offsets: Ids, width: int) -> Ids:
     return (shifted & np.uint64((1 << width) - 1)).astype(np.int64)
 
 
-def _by_history(history: Ids, words: Ids, logs: Doubles, backoffs: dict[str, NDArray]) -> Table:
+def _by_history(
+    history: Ids, words: Ids, logs: Doubles, backoffs: dict[str, NDArray[Any]]
+) -> Table:
     """Sort listed n-grams by history and look their back-offs up: {"keys", "values"} sorted."""
     order = np.lexsort((words, history))
     keys, starts = np.unique(history[order], return_index=True)
@@ -140,7 +144,8 @@ def read_trie(path: Path) -> BackoffModel:
     inner = _bits(bigram_memory, offsets, word_bits)
     bigram_backoff = bins[1][_bits(bigram_memory, offsets + word_bits, 16)]
     bigram_log = bins[0][_bits(bigram_memory, offsets + word_bits + 16, 16)]
-    predicted = np.repeat(np.arange(counts[0]), np.diff(unigrams["child"].astype(np.int64)))
+    first_child: Ids = unigrams["child"].astype(np.int64)
+    predicted = np.repeat(np.arange(counts[0]), first_child[1:] - first_child[:-1])
     offsets = np.arange(int(children[-1]), dtype=np.int64) * longest
     outer = _bits(trigram_memory, offsets, word_bits)
     trigram_log = bins[2][_bits(trigram_memory, offsets + word_bits, 16)]

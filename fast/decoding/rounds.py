@@ -1,35 +1,36 @@
 """Decode: round after round of drafting, one target call, verification, and keeping the caches.
 
 A round of one request: K paths of L tokens from the draft, one target forward over the tree's
-distinct nodes, one verification, and then both caches keep exactly the accepted path.  Uniforms come
-from counters keyed by the request's seed and the number of tokens it has emitted, so a request's
-text does not depend on what else is in the batch (except within rounding of a threshold, since a
-model's forward rounds differently in another batch shape).
+distinct nodes, one verification, and then both caches keep exactly the accepted path.  Uniforms
+come from counters keyed by the request's seed and the number of tokens it has emitted, so a
+request's text does not depend on what else is in the batch (except within rounding of a threshold,
+since a model's forward rounds differently in another batch shape).
 """
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-
-from draftproof.fast import VERIFIERS, Batch, Uniforms, verify
+from draftproof.fast import Batch, Uniforms
+from draftproof.fast.decoding.controls import known_schemes, verify_any
 from draftproof.fast.decoding.drafting import DraftTree, ToRows, draw_tree, pending_nodes
 from draftproof.fast.decoding.models import LanguageModel, Pair
 from draftproof.fast.decoding.text import cut_at_stop, showable, stopped_length
 from draftproof.fast.rows import rows_from_logits
+from torch import Tensor
 
 AUTOREGRESSIVE = "autoregressive"
 """One target call per token, through the same loop: the yardstick."""
 
-SINGLE_DRAFT = frozenset({"token_by_token", "block", "greedy_block"})
+SINGLE_DRAFT = frozenset(
+    {"token_by_token", "block", "greedy_block", "control:greedy_block_without_carry"}
+)
 """Schemes that verify one draft."""
 
 STAGES = ("draft", "target", "verification", "rest")
@@ -39,12 +40,12 @@ STAGES = ("draft", "target", "verification", "rest")
 class Settings:
     """How to decode.
 
-    ``scheme``: a verifier's name, "autoregressive", or None for ``ranked_block`` (``block`` with one
-    draft).  ``drafts`` K and ``length`` L are at least 1.  ``temperature`` 0 is greedy.  The draft
-    uses the target's temperature unless ``draft_temperature`` says otherwise, as one number or as one
-    per draft (only for schemes that do not need identically distributed drafts).  ``top_k``,
-    ``top_p``, ``min_p`` cut both models' rows in the same way.  ``stop`` strings end a text and are
-    not part of it.  ``options`` go to the verifier.
+    ``scheme``: a verifier's name, "autoregressive", or None for ``ranked_block`` (``block`` with
+    one draft).  ``drafts`` K and ``length`` L are at least 1.  ``temperature`` 0 is greedy.  The
+    draft uses the target's temperature unless ``draft_temperature`` says otherwise, as one number
+    or as one per draft (only for schemes that do not need identically distributed drafts).
+    ``top_k``, ``top_p``, ``min_p`` cut both models' rows in the same way.  ``stop`` strings end a
+    text and are not part of it.  ``options`` go to the verifier.
     """
 
     scheme: str | None = None
@@ -54,8 +55,8 @@ class Settings:
     temperature: float = 1.0
     draft_temperature: float | tuple[float, ...] | None = None
     top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
     stop: tuple[str, ...] = ()
     ignore_end_of_text: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -78,9 +79,9 @@ class Settings:
     def check(self) -> None:
         """Raise ``ValueError`` naming the first setting that makes no sense."""
         name = self.scheme_name
-        if name != AUTOREGRESSIVE and name not in VERIFIERS:
-            known = ", ".join([AUTOREGRESSIVE, *sorted(VERIFIERS)])
-            raise ValueError(f"scheme is {name!r}; there are {known}")
+        known = [AUTOREGRESSIVE, *known_schemes()]
+        if name not in known:
+            raise ValueError(f"scheme is {name!r}; there are {', '.join(known)}")
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens is {self.max_new_tokens}, expected at least 1")
         if name != AUTOREGRESSIVE:
@@ -108,15 +109,16 @@ class Settings:
                 raise ValueError(f"{label} is {value}, expected a number from 0 up")
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k is {self.top_k}, expected at least 1")
-        for label, bound in (("top_p", self.top_p), ("min_p", self.min_p)):
-            if bound is not None and not 0 < bound <= 1:
-                raise ValueError(f"{label} is {bound}, expected a number in (0, 1]")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}, expected a number in (0, 1]")
+        if not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p is {self.min_p}, expected a number in [0, 1]")
         if any(not string for string in self.stop):
             raise ValueError("stop has an empty string")
 
 
-MIXED_DRAFTS = frozenset({"tree_match", "spectr:target_match", "spectr:recursive_rejection"})
-"""Schemes that stay lossless when each draft has a law of its own."""
+MIXED_DRAFTS = frozenset({"tree_match", "spectr:target_match"})
+"""Schemes that never read a draft row, so that each draft may have a law of its own."""
 
 
 @dataclass
@@ -193,8 +195,8 @@ def row_function(model: LanguageModel, settings: Settings, temperature: float) -
         if bool(torch.isnan(logits).any()):
             where = torch.isnan(logits).nonzero()[0].tolist()
             raise ValueError(
-                f"model {model.name} returned NaN: request {where[0]} of the batch, node {where[1]}, "
-                f"token {where[2]}"
+                f"model {model.name} returned NaN: request {where[0]} of the batch, "
+                f"node {where[1]}, token {where[2]}"
             )
         return rows_from_logits(
             logits,
@@ -224,8 +226,8 @@ def check_prompts(pair: Pair, prompts: Sequence[Sequence[int]], settings: Settin
             if model.context is not None and needed > model.context:
                 raise ValueError(
                     f"prompt {i} has {len(prompt)} tokens; with max_new_tokens = "
-                    f"{settings.max_new_tokens} and drafts of {length} it needs a context of {needed}, "
-                    f"but {model.name} has {model.context}"
+                    f"{settings.max_new_tokens} and drafts of {length} it needs a context of "
+                    f"{needed}, but {model.name} has {model.context}"
                 )
 
 
@@ -248,8 +250,8 @@ def decode(
 ) -> Decoded:
     """Decode token prompts together; request i uses ``seeds[i]``.
 
-    ``on_tokens(i, generation)`` is called after every round of request i.  Raises ``ValueError`` for
-    settings or prompts that make no sense, and for a model that returns NaN.
+    ``on_tokens(i, generation)`` is called after every round of request i.  Raises ``ValueError``
+    for settings or prompts that make no sense, and for a model that returns NaN.
     """
     settings.check()
     check_prompts(pair, prompts, settings)
@@ -281,7 +283,7 @@ def _start(pair: Pair, everyone: list[Generation], settings: Settings, clock: Cl
     for b, generation in enumerate(everyone):
         known = generation.prompt[:-1]
         context[b, : len(known)] = torch.tensor(known, dtype=torch.int64)
-    scorers = []
+    scorers: list[Any] = []
     for stage, model in (("draft", pair.draft), ("target", pair.target)):
         if stage == "draft" and settings.scheme_name == AUTOREGRESSIVE:
             scorers.append(None)
@@ -313,18 +315,19 @@ def _round(pair: Pair, running: _Batch, settings: Settings, clock: Clock) -> lis
         logits = running.target.extend(tree.tokens, tree.parents)
         target_rows = row_function(pair.target, settings, settings.temperature)(logits)
     with clock.stage("verification"):
-        result = verify(
+        result = verify_any(
             settings.scheme_name,
             as_batch(tree, target_rows),
             uniforms,
-            carry=running.carry,
-            validate=False,
+            running.carry,
             **settings.options,
         )
         running.carry = result.carry
         accepted = result.accepted_length.tolist()
         emitted = [[t for t in row if t >= 0] for row in result.tokens.tolist()]
-    path = tree.places.gather(1, result.path[:, None, None].expand(-1, 1, settings.length + 1))[:, 0]
+    path = tree.places.gather(1, result.path[:, None, None].expand(-1, 1, settings.length + 1))[
+        :, 0
+    ]
     depth = torch.arange(settings.length + 1, device=device)
     kept = torch.where(depth <= result.accepted_length[:, None], path, -1).cpu()
     with clock.stage("target"):
@@ -371,7 +374,7 @@ def _autoregressive_round(
             rows,
             rows,
         )
-        result = verify("token_by_token", blocks, uniforms, validate=False)
+        result = verify_any("token_by_token", blocks, uniforms)
         emitted = result.next_token[:, None].tolist()
     with clock.stage("target"):
         running.target.commit(torch.zeros_like(last))
@@ -385,8 +388,8 @@ def draw_uniforms(
 ) -> tuple[Tensor, Uniforms]:
     """(for drawing drafts [B, K, L], for verifying) in each request's next round.
 
-    A Philox stream keyed by the request's seed, whose counter is the number of tokens it has emitted:
-    no two rounds share a uniform, and none depends on the batch.
+    A Philox stream keyed by the request's seed, whose counter is the number of tokens it has
+    emitted: no two rounds share a uniform, and none depends on the batch.
     """
     if settings.scheme_name == AUTOREGRESSIVE:
         drafts, length = 0, 0
@@ -465,7 +468,9 @@ def _keep(running: _Batch, alive: list[int]) -> None:
         if running.draft is not None:
             running.draft.select(alive)
         if running.carry is not None:
-            running.carry = running.carry.select(torch.tensor(alive))
+            running.carry = running.carry.select(
+                torch.tensor(alive, device=running.carry.ratio.device)
+            )
     running.generations = [running.generations[slot] for slot in alive]
 
 

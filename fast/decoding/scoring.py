@@ -11,8 +11,9 @@ operations:
 
 `TreeScorer` runs every distinct node once: a four-dimensional attention mask lets a node see the
 committed tokens, its ancestors and itself, and its position is that of its depth, so siblings share
-one position.  `PathScorer` is for models that take no such mask: it runs the paths of the tree as an
-ordinary causal batch on copies of the cache.  Both give the rows of plain forwards over each path.
+one position.  `PathScorer` is for models that take no such mask: it runs the paths of the tree as
+an ordinary causal batch on copies of the cache.  Both give the rows of plain forwards over each
+path.
 
 Shapes: ``B`` requests, ``n`` new nodes a request (padded with token -1), ``V`` vocabulary.
 """
@@ -41,10 +42,10 @@ class Scorer(Protocol):
     def extend(self, tokens: Tensor, parents: Tensor) -> Tensor:
         """Score new pending nodes; logits [B, n, V], unspecified at padding.
 
-        ``tokens`` int64 [B, n], -1 where a request has fewer; ``parents`` int64 [B, n], the index of
-        the parent among the request's pending nodes in order of arrival (this call's own included,
-        each parent before its children), -1 for the last committed token.  Every call adds ``n``
-        indices to every request, padding included.
+        ``tokens`` int64 [B, n], -1 where a request has fewer; ``parents`` int64 [B, n], the index
+        of the parent among the request's pending nodes in order of arrival (this call's own
+        included, each parent before its children), -1 for the last committed token.  Every call
+        adds ``n`` indices to every request, padding included.
         """
 
     def commit(self, nodes: Tensor) -> None:

@@ -155,7 +155,7 @@ def train(recipe: Recipe, tokens: torch.Tensor) -> LlamaForCausalLM:
         logits = model(window[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         scheduler.step()

@@ -1,11 +1,14 @@
 """Tiny models with random weights: every architecture the tests name, and pairs of them."""
 
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent))  # for decoding_faults
 torch.set_num_threads(1)
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-
+from decoding_faults import SiblingsInARow, StaleSlot, WindowForgotten
 from draftproof.fast.decoding.scoring import (
     PathScorer,
     TreeScorer,
@@ -34,16 +34,17 @@ def path_to(node, tokens, parents):
 def allowed(logits: torch.Tensor, length: int) -> float:
     """How far two orders of the same sums may differ, in float64.
 
-    A logit is a sum of sums: per layer, inner products of at most ``width`` = max(length, 24) terms in
-    attention and in the feed-forward part.  Rounding of such a sum is at most width · eps of its
-    magnitude, and two layers with four products each, normalised between, add up to 8 of them.
-    The magnitudes inside exceed those of the logits by the weights' scale, about 6 per layer.
+    A logit is a sum of sums: per layer, inner products of at most ``width`` = max(length, 24) terms
+    in attention and in the feed-forward part.  Rounding of such a sum is at most width · eps of its
+    magnitude, and two layers with four products each, normalised between, add up to 8 of them. The
+    magnitudes inside exceed those of the logits by the weights' scale, about 6 per layer.
     """
     return 8 * max(length, 24) * 36 * torch.finfo(torch.float64).eps * float(logits.abs().max())
 
 
 def worst_difference(model, scorer, plain, rounds=4, seed=0):
-    """(largest difference to plain forwards, what rounding allows) over rounds of trees and keeps."""
+    """(largest difference to plain forwards, what rounding allows) over rounds of trees and
+    keeps."""
     rng = np.random.default_rng(seed)
     contexts = [list(prompt) for prompt in PROMPTS]
     scorer.prefill(padded(contexts))
@@ -100,32 +101,6 @@ def test_the_trial_finds_a_model_that_ignores_the_mask(build, monkeypatch):
     deaf.__signature__ = __import__("inspect").signature(forward)
     monkeypatch.setattr(model, "forward", deaf.__get__(model))
     assert not takes_tree_mask(model)
-
-
-class SiblingsInARow(TreeScorer):
-    """Fault: a node's position is its order of arrival, as if siblings followed one another."""
-
-    def _add_nodes(self, parents):
-        old = self._parents.shape[1]
-        ancestors = super()._add_nodes(parents)
-        arrival = np.arange(old, old + parents.shape[1])
-        self._positions[:, old:] = self._lengths[:, None] + arrival
-        return ancestors
-
-
-class StaleSlot(TreeScorer):
-    """Fault: kept nodes are not moved down, so a rejected sibling's slot is kept in their place."""
-
-    def commit(self, nodes):
-        arrival = torch.arange(nodes.shape[1]).expand(nodes.shape)
-        super().commit(torch.where(nodes >= 0, arrival, -1))
-
-
-class WindowForgotten(TreeScorer):
-    """Fault: a node of a sliding-window model sees the whole context."""
-
-    def _mask(self, ancestors, window):
-        return super()._mask(ancestors, None)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Tokenizers and growing text."""
 
 import pytest
-
 from draftproof.fast.decoding.text import (
     ByteTokenizer,
     WordTokenizer,
