@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from draftproof.fast.clip import Rows, column, inverse_cdf, row_sums, solve_scale, tiles
+from draftproof.fast.clip import Rows, inverse_cdf, solve_scale, tiles
+from draftproof.fast.sums import row_sums
 from draftproof.fast.verifiers.paths import divide
 from torch import Tensor
 
@@ -110,7 +111,7 @@ def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
     lost = torch.zeros_like(gained)
     for part, p, q in tiles(rows):
         target, _ = _chain(p, q, carry, part, None)
-        gap = target * column(s[part].clamp(max=1.0), p)
+        gap = target * _column(s[part].clamp(max=1.0), p)
         gap -= p
         gained[part] = row_sums(gap.clamp(min=0))
         lost[part] = row_sums(gap.clamp_(max=0).neg_())
@@ -156,13 +157,17 @@ def _chain(
         r = torch.where(active[:, j], r, 1.0)
         top = r.clamp(min=1.0)
         rest = 1 - c / carry.scale[part, j]
-        scaled = target * column(r / top, p)
-        owed = torch.maximum(scaled - p * column(c / top, p), scaled * column(rest, p))
+        scaled = target * _column(r / top, p)
+        owed = torch.maximum(scaled - p * _column(c / top, p), scaled * _column(rest, p))
         mass = row_sums(owed)
         used = active[:, j] & (mass > 0)
-        inverse = column(1.0 / torch.where(used, mass, 1.0), p)
+        inverse = _column(1.0 / torch.where(used, mass, 1.0), p)
         target = torch.where(used[:, None], owed * inverse, target)
     if token is not None:
         seen.append(target.gather(1, token[:, None])[:, 0])
     empty = torch.zeros(len(p), 0, dtype=torch.float64, device=p.device)
     return target, torch.stack(seen, 1).to(torch.float64) if seen else empty
+
+
+def _column(values: Tensor, like: Tensor) -> Tensor:
+    return values.to(like.dtype)[:, None]

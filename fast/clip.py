@@ -7,9 +7,11 @@ draft row p and a target T (a row q, or what earlier decisions left of it):
     covered(v)  = min(p(v), T(v)/ρ),  β = Σ covered
     residual(v) = T(v) - c · covered(v) = max(T(v) - c p(v), (1 - c/ρ) T(v))
 
-Sums are taken in one fixed order per vocabulary size: `LANES` running sums over the columns
-l, l + LANES, .. in the dtype of the rows, then a binary tree in float64. The result of a row is
-therefore the same bits whatever else is in the call, on any device.
+On a CUDA device the passes over rows are the Triton kernels of `draftproof.fast.kernels`;
+elsewhere, and for what has no kernel, they are torch on tiles of rows that stay in the cache.
+
+Sums are taken in one fixed order per vocabulary size (`draftproof.fast.sums`), so that the result
+of a row is the same bits whatever else is in the call, on any device.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from draftproof.fast import kernels
+from draftproof.fast.sums import SEGMENT, row_sums, segment_sums
 from torch import Tensor
 
 __all__ = [
     "DEFAULT_GRID",
-    "LANES",
     "Overrides",
     "Owed",
     "Rows",
@@ -34,7 +37,6 @@ __all__ = [
     "kept_mass",
     "owed_mass",
     "ratio_masses",
-    "row_sums",
     "selected_row",
     "smallest_scale",
     "solve_scale",
@@ -43,12 +45,6 @@ __all__ = [
 
 DEFAULT_GRID = 2**20
 """Smallest valid scales are rounded up to a multiple of 1/DEFAULT_GRID."""
-
-LANES = 16384
-"""Running sums per row."""
-
-SEGMENT = 1024
-"""Columns per partial sum of the inverse CDF."""
 
 TILE = 2**18
 """Entries of a tile of rows: it and its temporaries stay in the cache."""
@@ -68,6 +64,10 @@ class Rows:
     """int64 [R]; -1 for a pair that nobody needs: it is not read, its results are arbitrary"""
     law: Callable[[slice, Tensor, Tensor], Tensor] | None = None
     """law(part, p, q) -> the rows that take the place of the draft rows p of a tile"""
+    rise: Tensor | None = None
+    """float64 [R, NT]: the factors of `selected_row`, for which there are kernels"""
+    edges: Tensor | None = None
+    """float64 [NT]: its ratio types"""
 
     @property
     def count(self) -> int:
@@ -90,6 +90,14 @@ class Rows:
     def only(self, needed: Tensor) -> Rows:
         """The same pairs, those that are not `needed` [R] marked so."""
         return replace(self, target_index=torch.where(needed, self.target_index, -1))
+
+    def has_kernels(self) -> bool:
+        """Whether the Triton kernels do the passes over these rows."""
+        return kernels.available(self.device) and (self.law is None or self.rise is not None)
+
+    def zeros(self, *shape: int) -> Tensor:
+        """float64 [R, *shape] of zeros."""
+        return torch.zeros(self.count, *shape, dtype=torch.float64, device=self.device)
 
 
 class Owed(NamedTuple):
@@ -123,7 +131,10 @@ def owed_mass(
     rows: Rows, a: Tensor, b: Tensor | None = None, overrides: Overrides | None = None
 ) -> Tensor:
     """float64 [R]: Σ_v (a q - b p)+ for coefficients a, b float64 [R] (b None: 1)."""
-    sums = torch.zeros(rows.count, dtype=torch.float64, device=rows.device)
+    if rows.has_kernels():
+        return kernels.owed_mass(rows, a, b, overrides)
+    sums = rows.zeros()
+    a, b = column(a, rows), None if b is None else column(b, rows)
     for part, p, q in tiles(rows):
         owed = _owed(p, q, a[part], None if b is None else b[part])
         _apply(owed, overrides, part)
@@ -131,16 +142,16 @@ def owed_mass(
     return sums
 
 
-def kept_mass(
-    rows: Rows, scales: Tensor, a: Tensor | None = None, b: Tensor | None = None
-) -> Tensor:
-    """float64 [R, G]: Σ_v min(p, s T) at the scales s = 1/ρ float64 [R, G], reading rows once."""
+def kept_mass(rows: Rows, scales: Tensor) -> Tensor:
+    """float64 [R, G]: Σ_v min(p, s q) at the scales s = 1/ρ float64 [R, G], reading rows once."""
+    if rows.has_kernels():
+        return kernels.kept_mass(rows, scales, None, None)[0]
     sums = torch.zeros_like(scales)
+    s = scales.to(rows.compute_dtype)
     for part, p, q in tiles(rows):
-        target = q if a is None else _owed(p, q, a[part], b[part] if b is not None else None)
         for g in range(scales.shape[1]):
-            covered = torch.minimum(target * column(scales[part, g], p), p)
-            sums[part, g] = row_sums(covered)
+            covered = q * s[part, g, None]
+            sums[part, g] = row_sums(torch.minimum(covered, p, out=covered))
     return sums
 
 
@@ -172,55 +183,79 @@ def smallest_scale(
     Returns:
         scale ρ and kept mass β = M(1/ρ), both float64 [R].
     """
-    scale = torch.ones(rows.count, dtype=torch.float64, device=rows.device)
-    kept = torch.zeros_like(scale)
+    n = drafts.to(torch.float64)
+    if rows.has_kernels():
+
+        def evaluate(scales: Tensor, needed: Tensor | None) -> tuple[Tensor, Tensor]:
+            return kernels.kept_mass(rows if needed is None else rows.only(needed), scales, a, b)
+
+        return _root(evaluate, n, grid, may_stop=False)
+    scale, kept = rows.zeros() + 1, rows.zeros()
+    if a is not None and b is not None:
+        a, b = column(a, rows), column(b, rows)
     for part, p, q in tiles(rows):
         target = q if a is None or b is None else _owed(p, q, a[part], b[part])
-        scale[part], kept[part] = solve_scale(p, target, drafts[part].to(torch.float64), grid)
+        scale[part], kept[part] = solve_scale(p, target, n[part], grid)
     return scale, kept
+
+
+def solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tensor, Tensor]:
+    """Smallest valid scale and its kept mass for each row of a tile, n float64 [r] drafts."""
+    covered = torch.empty_like(p)
+
+    def evaluate(scales: Tensor, needed: Tensor | None) -> tuple[Tensor, Tensor]:
+        masses, partial = torch.zeros_like(scales), torch.zeros_like(scales)
+        for g in range(scales.shape[1]):
+            torch.mul(target, scales[:, g, None].to(p.dtype), out=covered)
+            torch.minimum(covered, p, out=covered)
+            masses[:, g] = row_sums(covered)
+            if needed is not None:  # the slope is wanted
+                partial[:, g] = row_sums(covered.masked_fill_(covered >= p, 0))
+        return masses, partial
+
+    return _root(evaluate, n, grid, may_stop=p.device.type == "cpu")
 
 
 NEWTON_PASSES = 12
 """Most passes of the root search; rows stop changing once they have converged, mostly after 5."""
 
+Evaluate = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
+"""evaluate(scales [r, G], needed bool [r] or None) -> M(s), and the part of it where s T < p"""
 
-def solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tensor, Tensor]:
-    """Smallest valid scale and its kept mass for each row of a tile."""
+
+def _root(evaluate: Evaluate, n: Tensor, grid: int, may_stop: bool) -> tuple[Tensor, Tensor]:
+    """The root search of `smallest_scale` on scalars; every row is decided by its own values."""
     n = n.clamp(min=1.0)
     low, high = 1.0 / n, torch.ones_like(n)  # ρ = n is always valid
     s = high.clone()
     done = n <= 1
     for _ in range(NEWTON_PASSES):
-        covered = torch.minimum(target * column(s, p), p)
-        mass = row_sums(covered)
-        slope = row_sums(covered.masked_fill_(covered >= p, 0)) / s
+        masses, partial = evaluate(s[:, None], ~done)
+        mass, slope = masses[:, 0], partial[:, 0] / s
         value = mass / s - _some(mass, n)
         valid = value >= 0
-        low = torch.where(valid, torch.maximum(low, s), low)
-        high = torch.where(valid, high, torch.minimum(high, s))
+        low = torch.where(valid & ~done, torch.maximum(low, s), low)
+        high = torch.where(valid | done, high, torch.minimum(high, s))
         others = torch.exp((n - 1) * torch.log1p(-mass.clamp(max=1.0)))  # (1-M)^(n-1)
         derivative = slope / s - mass / (s * s) - n * others * slope
         step = s - value / torch.where(derivative < 0, derivative, -1.0)
         inside = (derivative < 0) & (step > low) & (step < high)
         step = torch.where(inside, step, torch.sqrt(low * high))
         # ρ = 1 is valid, or the root is known far below the grid
-        done = done | (valid & (s == 1)) | ((step - s).abs() * grid < 1e-6) | (high <= low)
-        s = torch.where(done, s, step)
-        if p.device.type == "cpu" and bool(done.all()):
+        over = (valid & (s == 1)) | ((step - s).abs() * grid < 1e-6) | (high <= low)
+        s = torch.where(done | over, s, step)
+        done = done | over
+        if may_stop and bool(done.all()):
             break
     tick = torch.ceil(grid / s)
-    candidates = [(tick + i).clamp(min=grid) for i in (-1, 0, 1)]
-    candidates.append(torch.ceil(grid / low))
-    scale, kept = torch.full_like(n, torch.inf), torch.zeros_like(n)
-    for ticks in candidates:
-        tried = ticks / grid
-        mass = row_sums(torch.minimum(target * column(1.0 / tried, p), p))
-        better = ((_some(mass, n) <= tried * mass) | (n <= 1)) & (tried < scale)
-        scale = torch.where(better, tried, scale)
-        kept = torch.where(better, mass, kept)
-    # the last candidate can fail by one rounding of a sum; ρ is then that candidate all the same
-    failed = torch.isinf(scale)
-    return torch.where(failed, tried, scale), torch.where(failed, mass, kept)
+    ticks = torch.stack([(tick - 1).clamp(min=grid), tick, tick + 1, torch.ceil(grid / low)], 1)
+    tried = ticks / grid
+    masses, _ = evaluate(1.0 / tried, None)
+    sound = (_some(masses, n[:, None]) <= tried * masses) | (n[:, None] <= 1)
+    # the last candidate can fail by one rounding of a sum; it is taken all the same
+    sound[:, -1] = True
+    best = torch.where(sound, tried, torch.inf).argmin(1, keepdim=True)
+    return tried.gather(1, best)[:, 0], masses.gather(1, best)[:, 0]
 
 
 def _some(kept: Tensor, n: Tensor) -> Tensor:
@@ -237,35 +272,44 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     in it and 0 below, type b has Σ (h_{b-1} - h_b): nothing is divided by p, and a sum of
     non-negative terms keeps its relative precision however small the mass is.
     """
-    masses = torch.zeros(rows.count, len(edges), dtype=torch.float64, device=rows.device)
+    if rows.has_kernels():
+        return kernels.ratio_masses(rows, edges)
+    masses = rows.zeros(len(edges))
     for part, p, q in tiles(rows):
-        above = p
-        for b, step in enumerate(_hats(p, q, edges)):
-            masses[part, b] = row_sums(above - step)
-            above = step
+        above, here = p.clone(), torch.empty_like(p)
+        for b, (edge, inverse) in enumerate(intervals(edges)):
+            _hat(p, q, edge, inverse, here)
+            masses[part, b] = row_sums(above.sub_(here))
+            above, here = here, above
         masses[part, len(edges) - 1] = row_sums(above)
     return masses
 
 
 def selected_row(rows: Rows, rise: Tensor, edges: Tensor) -> Rows:
     """The rows with p replaced by r = p ((1-f) t_b + f t_{b+1}), for t = `rise` [R, NT]."""
-    start, slopes = rise[:, 0], rise[:, 1:] - rise[:, :-1]
+    start, slopes = column(rise[:, 0], rows), (rise[:, 1:] - rise[:, :-1]).to(rows.compute_dtype)
 
     def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
-        r = p * column(start[part], p)
-        for b, step in enumerate(_hats(p, q, edges)):
-            r += step * column(slopes[part, b], p)
+        r, step = p * start[part], torch.empty_like(p)
+        for b, (edge, inverse) in enumerate(intervals(edges)):
+            r += _hat(p, q, edge, inverse, step).mul_(slopes[part, b, None])
         return r.clamp_(min=0)
 
-    return replace(rows, law=law)
+    return replace(rows, law=law, rise=rise, edges=edges)
 
 
-def _hats(p: Tensor, q: Tensor, edges: Tensor) -> Iterator[Tensor]:
-    """h_b = min(p, (q - e_b p)+ / (e_{b+1} - e_b)) on a tile, for each interval of ratios."""
-    edges = edges.to(p.dtype)
-    for b in range(len(edges) - 1):
-        above = (q - edges[b] * p).clamp_(min=0)
-        yield torch.minimum(above / (edges[b + 1] - edges[b]), p)
+def intervals(edges: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """(e_b, 1/(e_{b+1} - e_b)) for each interval of ratios, float64 scalars."""
+    inverse = 1.0 / (edges[1:] - edges[:-1])
+    return list(zip(edges[:-1].unbind(), inverse.unbind(), strict=True))
+
+
+def _hat(p: Tensor, q: Tensor, edge: Tensor, inverse: Tensor, out: Tensor) -> Tensor:
+    """h = min(p, (q - e p)+ · inverse) on a tile, into `out`."""
+    torch.mul(p, edge.to(p.dtype), out=out)
+    torch.sub(q, out, out=out)
+    out.relu_().mul_(inverse.to(p.dtype))
+    return torch.minimum(out, p, out=out)
 
 
 def draw(
@@ -279,51 +323,98 @@ def draw(
     The smallest v with cumsum(W)(v) > u · ΣW, never a token of weight 0; where ΣW = 0 the plain row
     q takes the place of W.
     """
-    a, b, c, d = owed
+    if rows.has_kernels():
+        return _draw_by_segments(rows, uniform, owed, overrides)
     token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
+    columns = _columns(owed, rows)
     for part, p, q in tiles(rows):
-        weights = _owed(p, q, a[part], b[part])
+        weights = _weights(p, q, columns, part)
         _apply(weights, overrides, part)
-        if c is not None and d is not None:
-            weights = torch.maximum(weights - column(c[part], p) * p, column(d[part], p) * weights)
         token[part] = inverse_cdf(weights, q, uniform[part])
     return token
 
 
-def row_sums(tile: Tensor) -> Tensor:
-    """float64 [r]: the sum of each row of a tile [r, V], in the fixed order of this module."""
-    width = tile.shape[1]
-    if width > LANES:
-        lanes = tile[:, :LANES] + tile[:, LANES : 2 * LANES] if width >= 2 * LANES else None
-        if lanes is None:
-            lanes = tile[:, :LANES].clone()
-            lanes[:, : width - LANES] += tile[:, LANES:]
-        else:
-            for low in range(2 * LANES, width, LANES):
-                lanes[:, : min(LANES, width - low)] += tile[:, low : low + LANES]
-        tile, width = lanes, LANES
-    sums = tile.to(torch.float64)
-    while width > 1:
-        half = 1 << ((width - 1).bit_length() - 1)
-        if width == 2 * half:
-            sums = sums[:, :half] + sums[:, half:]
-        else:
-            head = sums[:, :half].clone()
-            head[:, : width - half] += sums[:, half:]
-            sums = head
-        width = half
-    return sums[:, 0]
+def inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
+    """The inverse CDF of each row of a tile [r, V] at `uniform` [r]; `plain` where all are 0."""
+    masses = segment_sums(weights)
+    empty = masses.sum(1) <= 0  # a sum of non-negative numbers is 0 in any order or in none
+    if weights.device.type != "cpu" or bool(empty.any()):
+        weights = torch.where(empty[:, None], plain, weights)
+        masses = torch.where(empty[:, None], segment_sums(plain), masses)
+    segment, threshold = _find_segment(masses, uniform)
+    at, inside = _columns_of(segment, weights.shape[1])
+    piece = torch.where(inside, weights.gather(1, at), 0)
+    return _find_column(piece, segment, threshold, weights.shape[1])
 
 
-def column(values: Tensor, like: Tensor) -> Tensor:
-    return values.to(like.dtype).unsqueeze(-1)
+def _draw_by_segments(
+    rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None
+) -> Tensor:
+    """`draw` from the masses of segments that a kernel has summed."""
+    masses, plain = kernels.segment_masses(rows, owed, overrides)
+    empty = masses.sum(1) <= 0
+    segment, threshold = _find_segment(torch.where(empty[:, None], plain, masses), uniform)
+    at, inside = _columns_of(segment, rows.vocab)
+    q = rows.target_rows[rows.target_index.clamp(min=0)[:, None], at].to(rows.compute_dtype)
+    p = rows.draft_rows[rows.draft_index.clamp(min=0)[:, None], at].to(rows.compute_dtype)
+    p = torch.where((rows.draft_index >= 0)[:, None], p, 0)
+    every = slice(None)
+    p = p if rows.law is None else rows.law(every, p, q)
+    weights = _weights(p, q, _columns(owed, rows), every)
+    if overrides is not None:
+        for e in range(overrides.tokens.shape[1]):
+            value = column(overrides.values[:, e], rows)
+            weights = torch.where(at == overrides.tokens[:, e : e + 1], value, weights)
+    weights = torch.where(inside, torch.where(empty[:, None], q, weights), 0)
+    return _find_column(weights, segment, threshold, rows.vocab)
+
+
+def _find_segment(masses: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """The segment in which u · ΣW falls, int64 [r], and how far into it, float64 [r]."""
+    reached = masses.cumsum(1)
+    threshold = uniform * reached[:, -1]
+    segment = _first(reached > threshold[:, None], masses > 0)
+    before = reached.gather(1, (segment - 1).clamp(min=0)[:, None])[:, 0]
+    return segment, threshold - torch.where(segment > 0, before, 0.0)
+
+
+def _columns_of(segment: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
+    """The columns of a segment of each row, [r, SEGMENT], and which of them exist."""
+    width = min(SEGMENT, vocab)
+    at = segment[:, None] * SEGMENT + torch.arange(width, device=segment.device)
+    return at.clamp(max=vocab - 1), at < vocab
+
+
+def _find_column(piece: Tensor, segment: Tensor, threshold: Tensor, vocab: int) -> Tensor:
+    reached = piece.to(torch.float64).cumsum(1)
+    column_ = _first(reached > threshold[:, None], piece > 0)
+    return (segment * SEGMENT + column_).clamp(max=vocab - 1)
+
+
+def _columns(owed: Owed, rows: Rows) -> list[Tensor | None]:
+    return [None if x is None else column(x, rows) for x in owed]
+
+
+def _weights(p: Tensor, q: Tensor, columns: list[Tensor | None], part: slice) -> Tensor:
+    """max(T - c p, d T) on a tile, T = (a q - b p)+, in a new tensor."""
+    a, b, c, d = (None if x is None else x[part] for x in columns)
+    assert a is not None
+    weights = _owed(p, q, a, b)
+    if c is not None and d is not None:
+        weights = torch.maximum(weights - c * p, d * weights)
+    return weights
+
+
+def column(values: Tensor, rows: Rows) -> Tensor:
+    """[R, 1] in the compute dtype of the rows."""
+    return values.to(rows.compute_dtype)[:, None]
 
 
 def _owed(p: Tensor, q: Tensor, a: Tensor, b: Tensor | None) -> Tensor:
-    """(a q - b p)+ on a tile, in a new tensor."""
-    owed = q * column(a, q)
-    owed -= p if b is None else p * column(b, p)
-    return owed.clamp_(min=0)
+    """(a q - b p)+ on a tile, in a new tensor; a and b [r, 1]."""
+    owed = q * a
+    owed -= p if b is None else p * b
+    return owed.relu_()
 
 
 def _apply(tile: Tensor, overrides: Overrides | None, part: slice) -> None:
@@ -343,26 +434,6 @@ def _apply(tile: Tensor, overrides: Overrides | None, part: slice) -> None:
     tokens = torch.where(present, tokens, fill_token)
     values = torch.where(present, values, fill_value)
     tile.scatter_(1, tokens, values.to(tile.dtype))
-
-
-def inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
-    """The inverse CDF of each row of a tile [r, V] at `uniform` [r]; `plain` where all are 0."""
-    r, vocab = weights.shape
-    empty = (weights.amax(1) <= 0).unsqueeze(1)
-    weights = torch.where(empty, plain, weights)
-    segment = min(SEGMENT, vocab)
-    count = -(-vocab // segment)
-    if count * segment > vocab:
-        weights = torch.nn.functional.pad(weights, (0, count * segment - vocab))
-    pieces = weights.view(r, count, segment)
-    masses = row_sums(pieces.reshape(r * count, segment)).view(r, count)
-    reached = masses.cumsum(1)
-    threshold = uniform * reached[:, -1]
-    index = _first(reached > threshold[:, None], masses > 0)
-    before = torch.where(index > 0, reached.gather(1, (index - 1).clamp(min=0)[:, None])[:, 0], 0.0)
-    piece = pieces.gather(1, index[:, None, None].expand(r, 1, segment))[:, 0].to(torch.float64)
-    inside = _first(piece.cumsum(1) > (threshold - before)[:, None], piece > 0)
-    return (index * segment + inside).clamp(max=vocab - 1)
 
 
 def _first(reached: Tensor, positive: Tensor) -> Tensor:

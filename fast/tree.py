@@ -209,8 +209,8 @@ def row_sum_tolerance(dtype: torch.dtype, vocab: int) -> float:
 
     Rounding each entry to `dtype` moves the sum by at most eps/2. A softmax whose sum runs in 16
     lanes may be off by V/16 · eps/2 (torch's float32 softmax was seen off by 1.2e-5 at
-    V = 151,936). Half precision has a least subnormal of 2^-24, so that V entries can lose V · 2^-25
-    more; half precision rows are taken to be rounded from float32 ones.
+    V = 151,936). Half precision has a least subnormal of 2^-24, so that V entries can lose
+    V · 2^-25 more; half precision rows are taken to be rounded from float32 ones.
     """
     eps = torch.finfo(dtype).eps
     lanes = vocab / 32 * (eps if dtype == torch.float64 else 2.0**-23)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
 from draftproof.fast.carry import Carry
-from draftproof.fast.clip import LANES, Rows, kept_mass, owed_mass, ratio_masses, smallest_scale
+from draftproof.fast.clip import Rows, kept_mass, owed_mass, ratio_masses, smallest_scale
+from draftproof.fast.sums import LANES
 from fast_blocks import Block, batch_of, random_block
 
 SINGLE = {"token_by_token", "block", "greedy_block"}
