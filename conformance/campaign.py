@@ -67,7 +67,7 @@ class Task:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def _threshold(tasks: int) -> float:
+def threshold_for(tasks: int) -> float:
     return math.log(tasks * _TESTS_OF_A_CHECK / RUN_FALSE_ALARM)
 
 
@@ -164,7 +164,7 @@ def run_campaign(
         backend: see `many.BACKENDS`; by default threads, each with a child process of its own.
         results: a file of results to go on from and to append to.
     """
-    threshold = _threshold(max(len(tasks), 1))
+    threshold = threshold_for(max(len(tasks), 1))
     tasks = [replace(task, threshold=threshold) for task in tasks]
     finished = read_results(results) if results else {}
     done = 0
@@ -311,7 +311,7 @@ def check_object(
             name=label,
             seed=seed,
             budget=task.budget,
-            threshold=_threshold(len(tasks)),
+            threshold=threshold_for(len(tasks)),
             instance=instance_from_json(instance) if instance else None,
         )
         finished.append((task, perform(task.check, context)))

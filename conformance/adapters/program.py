@@ -128,7 +128,6 @@ class Program:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # so that its own children end with it
             )
         except (OSError, ValueError, IndexError) as error:
             raise SubjectError("crash", f"cannot start {self.command!r}: {error}") from None
@@ -304,7 +303,7 @@ def _resident(pid: int) -> float:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+    # The guard of the suite ends the whole group, should the program have children of its own.
+    process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=5)

@@ -40,6 +40,8 @@ class TokenByToken:
 
 def draw(weights, uniform):
     cumulative = np.cumsum(weights)
+    if not cumulative[-1] > 0:  # also for NaN
+        raise ValueError(f"weights sum to {cumulative[-1]}, not to a positive number")
     return int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
 
 

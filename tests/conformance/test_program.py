@@ -15,7 +15,7 @@ from draftproof.conformance.subject import Batch, SubjectError, call
 SERVER = """
 import json, sys, time
 declaration = {"type": "declare", "name": "test", "schemes": ["token_by_token"], "drafts": [0, 2],
-               "uniforms": True, "ragged": True, "time_limit": 0.6, "memory_limit": 0.5}
+               "uniforms": True, "ragged": True, "time_limit": 1.5, "memory_limit": 0.5}
 waiting = []
 for line in sys.stdin:
     asked = json.loads(line)
