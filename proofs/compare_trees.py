@@ -108,7 +108,7 @@ WIRINGS: dict[str, Wiring] = {
                lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
         Wiring("multipath", "multipath", FEW, SOME),
         Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, selects=True),
-        Wiring("ranked_block:stateful", "ranked_block:stateful", FEW, SOME, _ranking,
+        Wiring("ranked_block:stateful", "ranked_block:stateful", (1, 2, 2, 3), SOME, _ranking,
                stateful=True, selects=True),
     )
 }

@@ -82,12 +82,17 @@ Definition tree_kseq_block := stateless (kseq_block_contract vs pd qt rho true K
 Definition tree_greedy_block := stateful (greedy_block_contract vs pd L qt [::]).
 Definition tree_spectr_gbv unit := stateful (spectr_gbv_contract vs pd rho unit true K L qt [::]).
 
+(* All contexts of up to n tokens. *)
+Fixpoint contexts n : seq (seq nat) :=
+  if n is n'.+1 then [::] :: flatten [seq [seq v :: s | s <- contexts n'] | v <- vs] else [:: [::]].
+
+(* Rows computed once and kept in a table. *)
+Definition row_table (r : chain) : chain := model [seq (x, [seq r x v | v <- vs]) | x <- contexts L] [::].
+
 (* J labels with the law pi0, ratio edges e, and a proposal M0 x for the coupling at every prefix x;
    the label laws are computed once and kept in a table.                                          *)
 Section Ranked.
 Variables (J : nat) (pi0 : nat -> F) (e : seq F) (proposals : seq (seq nat * seq (seq F))).
-Fixpoint contexts n : seq (seq nat) :=
-  if n is n'.+1 then [::] :: flatten [seq [seq v :: s | s <- contexts n'] | v <- vs] else [:: [::]].
 Definition proposal (x : seq nat) : nat -> nat -> F :=
   let m := foldr (fun r acc => if r.1 == x then r.2 else acc) [::] proposals in
   fun b => tab (nth [::] m b).
@@ -97,13 +102,21 @@ Definition label_laws : seq nat -> nat -> F :=
   model [seq (x, let law := post x in mkseq law J) | x <- contexts L] [::].
 Definition tree_ranked_block :=
   let laws := label_laws in
-  stateless (ranked_block_contract vs pd qt J pi0 (fun=> laws) K L [::]).
+  let r := row_table (selected_row pd J pi0 (fun=> laws) K [::]) in
+  stateless (select_and_verify vs r pd qt J (fun=> laws) K L [::]).
 Definition tree_ranked_block_stateful :=
   let laws := label_laws in
-  stateful (ranked_greedy_block_contract vs pd J pi0 (fun _ _ => laws) K L qt [::]).
+  let r := row_table (selected_row pd J pi0 (fun=> laws) K [::]) in
+  stateful (select_and_verify_greedy vs r pd J (fun=> laws) K L qt [::]).
 End Ranked.
+(* The keys and their laws are computed once and kept in tables. *)
 Definition tree_multipath :=
-  let key := path_key pd qt (size vs) in
-  stateless (multipath_contract vs pd qt (size vs ^ L)%N L
-    (fun c x l => if l == key c x then 1%Qc : F else 0%Qc) key K [::]).
+  let J := (size vs ^ L)%N in
+  let keys := [seq (x, path_key pd qt (size vs) [::] x) | x <- contexts L & size x == L] in
+  let key (c x : seq nat) := foldr (fun r acc => if r.1 == x then r.2 else acc) 0%N keys in
+  let score c x l : F := if l == key c x then 1%Qc : F else 0%Qc in
+  let laws := model [seq (x, let law := cond vs pd L score [::] x in mkseq law J)
+    | x <- contexts L] [::] in
+  let r := row_table (selected_row pd J (laws [::]) (fun=> laws) K [::]) in
+  stateless (largest_and_verify vs r pd qt L key K [::]).
 End Schemes.

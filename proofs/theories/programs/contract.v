@@ -82,17 +82,25 @@ Definition selected_contract (pd : chain) K L c : prog (seq V) :=
   if L is 0 then Ret [::]
   else bind (drafts pd K L c) (fun ps => select_rising c 0 (head [::] ps) ps).
 End Select.
-Definition ranked_block_contract (pd qt : chain) J pi0 post K L c : prog (seq V) :=
-  let r := selected_row pd J pi0 post K c in
+(* r: the rows of the selected path. *)
+Definition select_and_verify (r pd qt : chain) J post K L c : prog (seq V) :=
   bind (selected_contract J post pd K L c) (block_path r qt c).
+Definition ranked_block_contract (pd qt : chain) J pi0 post K L c : prog (seq V) :=
+  select_and_verify (selected_row pd J pi0 post K c) pd qt J post K L c.
+Definition select_and_verify_greedy (r pd : chain) J post K L (D : chain) c
+  : prog (seq V * chain) :=
+  bind (bind (selected_contract J post pd K L c)
+    (deepest_first (joint_ratio r D) (greedy_bias vs r D) c 1)) (greedy_block_out vs r L D c).
 Definition ranked_greedy_block_contract (pd : chain) J pi0 post K L (D : chain) c
   : prog (seq V * chain) :=
-  let r := selected_row pd J pi0 (post D) K c in
-  bind (bind (selected_contract J (post D) pd K L c)
-    (deepest_first (joint_ratio r D) (greedy_bias vs r D) c 1)) (greedy_block_out vs r L D c).
+  select_and_verify_greedy (selected_row pd J pi0 (post D) K c) pd J (post D) K L D c.
+
+(* The largest path by its key. *)
+Definition largest_and_verify (r pd qt : chain) L key K c : prog (seq V) :=
+  bind (top pd L key K c) (block_path r qt c).
 Definition multipath_contract (pd qt : chain) J L score key K c : prog (seq V) :=
   let r := selected_row pd J (cond vs pd L score c c) (post_at vs pd L score c) K c in
-  bind (top pd L key K c) (block_path r qt c).
+  largest_and_verify r pd qt L key K c.
 
 (* --- A one-token coupling as a block of length 1 ------------------------------------- *)
 (* d h is the law of the next draft after the drafts h; the bonus follows a token that is a draft. *)
