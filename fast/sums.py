@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["LANES", "NARROW", "SEGMENT", "finish", "row_parts", "row_sums", "segment_sums"]
+__all__ = ["LANES", "NARROW", "SEGMENT", "finish", "fold", "row_parts", "row_sums", "segment_sums"]
 
 LANES = 16384
 SEGMENT = 1024
@@ -40,30 +40,30 @@ def row_parts(tile: Tensor) -> Tensor:
 
 def finish(parts: Tensor) -> Tensor:
     """float64 [r]: the sums whose first parts are [r, n, m]."""
-    return _fold(_fold(parts.to(torch.float64), 1), 1)
+    return fold(fold(parts.to(torch.float64), 1), 1)
 
 
 def segment_sums(tile: Tensor) -> Tensor:
     """float64 [r, n]: the sum of each run of SEGMENT neighbouring columns of a tile [r, V]."""
-    return _fold(_segments(tile).to(torch.float64), 1)
+    return fold(_segments(tile).to(torch.float64), 1)
 
 
 def _segments(tile: Tensor) -> Tensor:
     """[r, n, m]: each run of SEGMENT columns folded to m = NARROW (V, if that is less) columns."""
     rows, width = tile.shape
     if width < SEGMENT:
-        return _fold(tile, NARROW)[:, None]
+        return fold(tile, NARROW)[:, None]
     whole = width - width % SEGMENT
-    parts = _fold(tile[:, :whole].view(rows, whole // SEGMENT, SEGMENT), NARROW)
+    parts = fold(tile[:, :whole].view(rows, whole // SEGMENT, SEGMENT), NARROW)
     if whole < width:
-        last = _fold(tile[:, whole:], NARROW)
+        last = fold(tile[:, whole:], NARROW)
         rest = parts.new_zeros(rows, 1, NARROW)
         rest[:, 0, : last.shape[1]] = last
         parts = torch.cat([parts, rest], 1)
     return parts
 
 
-def _fold(x: Tensor, narrow: int) -> Tensor:
+def fold(x: Tensor, narrow: int) -> Tensor:
     """Fold the last dimension in halves, as if padded by zeros to a power of two, down to `narrow`.
 
     With narrow = 1 the dimension is dropped.
