@@ -15,7 +15,7 @@ from draftproof.reference.catalogue import find
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.instance import FORMAT, Instance
 from draftproof.reference.law import Law
-from draftproof.reference.models import Model, Prefix, block_law
+from draftproof.reference.models import DraftModels, Model, Prefix, block_law
 from draftproof.reference.numbers import Number, text
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
@@ -140,7 +140,7 @@ class Examination:
 def block_stops(
     scheme: str | Scheme,
     drafts: Callable[[Chance], Drafts],
-    draft: Model,
+    draft: DraftModels,
     target: Model,
     **options: Any,
 ) -> Law[Stop]:
@@ -150,7 +150,7 @@ def block_stops(
     def stop(outcome: Outcome) -> Stop:
         return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
 
-    if entry.stages is None:
+    if entry.stages is None or not isinstance(draft, Model):
         verify = entry.verify
         return enumerate_law(
             lambda chance: stop(verify(chance, drafts(chance), draft, target, **options))

@@ -21,13 +21,13 @@ first draft. With greedy block verification in place of the block rule it is sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from draftproof.reference.chance import Chance, Select
-from draftproof.reference.models import Model, Prefix
+from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme, Selection
@@ -47,6 +47,7 @@ __all__ = [
     "finish",
     "label_boost",
     "label_law",
+    "own_boost",
     "repaired",
     "select",
     "selected_draft",
@@ -101,6 +102,17 @@ def label_law(edges: Row) -> Row:
 def label_boost(edges: Row, drafts: int) -> Row:
     """u(c) = (s_{c+1}^K - s_c^K)/π0(c): mean 1 under π0, increasing."""
     return tuple((high**drafts - low**drafts) / (high - low) for low, high in pairwise(edges))
+
+
+def own_boost(edges: Row, drafts: int, number: int) -> Row:
+    """u of one draft alone: P(draft `number` is selected | its label is c) / P(it is selected).
+
+    The drafts before it have lower labels, those after it at most the same. 1 for a draft that is
+    never selected.
+    """
+    wins = [low**number * high ** (drafts - 1 - number) for low, high in pairwise(edges)]
+    mass = total(w * pi for w, pi in zip(wins, label_law(edges), strict=True))
+    return tuple(divide(w, mass, ONE) for w in wins)
 
 
 class State(NamedTuple):
@@ -197,7 +209,7 @@ def design(
         for v, (b, f) in enumerate(mixtures):
             mass[b] += p[v] * (1 - f)
             mass[b + 1] += p[v] * f
-        tilted = tuple(u / here.tilt for u in boost)
+        tilted = tuple(divide(u, here.tilt, ZERO) for u in boost)
         proposal = couple(prefix, tuple(mass), ratio_edges, here.labels, tilted, here.weight)
         M = repaired(proposal, tuple(mass), here.labels)
         # The label law of each type that occurs.
@@ -218,8 +230,8 @@ def design(
             )
             rise = total(pi * u for pi, u in zip(labels, tilted, strict=True))
             r = p[v] * rise
-            ratio = here.ratio * q[v] / r
-            weight = min(ONE, ratio if stateful else here.weight * q[v] / r)
+            ratio = divide(here.ratio * q[v], r, ZERO)
+            weight = min(ONE, ratio if stateful else divide(here.weight * q[v], r, ZERO))
             children.append(State(labels, here.tilt * rise, weight, ratio))
             selected.append(r)
         steps[prefix] = tuple(selected), children
@@ -229,15 +241,17 @@ def design(
     return Design(lambda prefix: state(prefix).labels, rows, lambda prefix: state(prefix).weight)
 
 
-def selected_draft(chance: Chance, drafts: Drafts, labels: Callable[[Prefix], Row]) -> int:
-    """Draw a label for each draft from the law at its leaf: the first draft with the highest.
+def selected_draft(
+    chance: Chance, drafts: Drafts, labels: Sequence[Callable[[Prefix], Row]]
+) -> int:
+    """Draw a label for each draft from its law at its leaf: the first draft with the highest.
 
     Labels that would give the same winner are drawn as one: those that do not beat the best draft
     so far, and, for the last draft, those that do. It is the same decision for every uniform.
     """
     best, winner = -1, 0
     for k in range(drafts.count):
-        law = labels(whole_path(drafts, k))
+        law = labels[k](whole_path(drafts, k))
         beaten, better = total(law[: best + 1]), law[best + 1 :]
         if k == drafts.count - 1:
             better = (total(better),)
@@ -248,31 +262,44 @@ def selected_draft(chance: Chance, drafts: Drafts, labels: Callable[[Prefix], Ro
 
 
 def select(
-    chance: Chance, drafts: Drafts, draft: Model, target: Model, **options: Any
+    chance: Chance, drafts: Drafts, draft: DraftModels, target: Model, **options: Any
 ) -> Selection:
     """The draft of the highest label; the options are those of `verify`."""
     if drafts.count == 0 or drafts.length == 0:
         return Selection((), 0, drafts.count)
-    labels = design_for(draft, target, drafts.count, **options).labels
+    labels = [
+        _design_of(draft, target, drafts.count, k, options).labels for k in range(drafts.count)
+    ]
     number = selected_draft(chance, drafts, labels)
     return Selection(whole_path(drafts, number), number, drafts.count)
 
 
 def finish(
-    chance: Chance, selection: Selection, draft: Model, target: Model, **options: Any
+    chance: Chance, selection: Selection, draft: DraftModels, target: Model, **options: Any
 ) -> Outcome:
     """Verify the selected path with the law it has; the options are those of `verify`."""
     path, number, count = selection
-    selected = design_for(draft, target, count, **options).selected if path else draft
+    selected = _design_of(draft, target, count, number, options).selected if path else target
     verify_path = greedy_block.verify_path if options.get("stateful") else block.verify_path
     return verify_path(chance, path, number, selected, target)
 
 
-def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model, **options: Any) -> Outcome:
+def _design_of(
+    draft: DraftModels, target: Model, count: int, number: int, options: Mapping[str, Any]
+) -> Design:
+    if isinstance(draft, Model):
+        return design_for(draft, target, count, **options)
+    return design_for(model_of_each(draft, count)[number], target, count, number=number, **options)
+
+
+def verify(
+    chance: Chance, drafts: Drafts, draft: DraftModels, target: Model, **options: Any
+) -> Outcome:
     """Select the draft of the highest label and verify its path with the law that it has.
 
-    The options are those of `design_for`; `stateful` verifies with the greedy block rule, and
-    leaves a carry.
+    With a model for each draft the law is that of the draft given that it is the one selected: its
+    own model is enough for that, at the price of a little acceptance. The options are those of
+    `design_for`; `stateful` verifies with the greedy block rule, and leaves a carry.
     """
     selection = select(chance, drafts, draft, target, **options)
     return finish(chance, selection, draft, target, **options)
@@ -283,6 +310,7 @@ def design_for(
     target: Model,
     count: int,
     *,
+    number: int | None = None,
     classes: int = CLASSES,
     types: int = RATIO_TYPES,
     label_edges: Sequence[object] | None = None,
@@ -291,6 +319,9 @@ def design_for(
     stateful: bool = False,
 ) -> Design:
     """The design of a block of `count` drafts.
+
+    `number` gives the law of that draft given that it is selected, in place of the law of the
+    selected draft, whichever it is (they differ by the order in which equal labels win).
 
     `couple(prefix, types, ratio_edges, labels, boost, weight)` proposes the coupling of the types
     (masses P) with the labels (masses π_x), given u/T_x and w_x: a matrix [NT][J] of rationals or
@@ -310,7 +341,7 @@ def design_for(
     )
     if labels[-1] != 1:
         raise ValueError(f"label_edges end at {labels[-1]}, not 1")
-    boost = label_boost(labels, count)
+    boost = label_boost(labels, count) if number is None else own_boost(labels, count, number)
     return design(draft, target, labels, boost, ratios, couple, stateful)
 
 
@@ -332,6 +363,7 @@ SCHEMES = (
         paper="this project",
         verify=verify,
         stages=(select, finish),
+        draft_law="independent",
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
     ),
@@ -343,6 +375,7 @@ SCHEMES = (
         verify=partial(verify, stateful=True),
         stages=(partial(select, stateful=True), partial(finish, stateful=True)),
         stateful=True,
+        draft_law="independent",
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
     ),

@@ -474,7 +474,8 @@ def test_a_different_model_for_each_draft(name: str) -> None:
         def drafts(chance: Chance, models: Any = models, length: int = length) -> Drafts:
             return SampledDrafts(chance, models, length)
 
-        program = partial(_stop, scheme, drafts, models, target)
+        options = VARIANTS.get(name, [{}])[0]
+        program = partial(_stop, scheme, drafts, models, target, options)
         assert continued(enumerate_law(program), target, length) == block_law(target, length + 1)
 
 
@@ -483,10 +484,27 @@ def _stop(
     drafts: Callable[[Chance], Drafts],
     draft: Any,
     target: Model,
+    options: dict[str, Any],
     chance: Chance,
 ) -> Stop:
-    outcome = scheme.verify(chance, drafts(chance), draft, target)
+    outcome = scheme.verify(chance, drafts(chance), draft, target, **options)
     return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
+
+
+def test_the_law_of_each_draft_when_it_is_selected_averages_to_that_of_the_selected() -> None:
+    edges = ranked_block.default_label_edges(3, 4)
+    pi = ranked_block.label_law(edges)
+    shares = [ZERO] * 4
+    for k in range(3):
+        boost = ranked_block.own_boost(edges, 3, k)
+        assert total(a * b for a, b in zip(pi, boost, strict=True)) == 1
+        wins = total(
+            p * low**k * high ** (2 - k)
+            for p, low, high in zip(pi, edges[:-1], edges[1:], strict=True)
+        )
+        shares = [s + wins * u for s, u in zip(shares, boost, strict=True)]
+    assert tuple(shares) == ranked_block.label_boost(edges, 3)
+    assert ranked_block.own_boost((ZERO, ONE), 2, 1) == (ONE,)  # one label: never selected
 
 
 def test_different_models_are_refused_where_they_would_bias() -> None:
@@ -578,7 +596,7 @@ def first_of_two(labels: dict[Prefix, Any], rows: Model) -> Number:
 
     def program(chance: Chance) -> int:
         drafts = SampledDrafts(chance, [fair, fair], 1)
-        k = ranked_block.selected_draft(chance, drafts, lambda x: row(labels[x]))
+        k = ranked_block.selected_draft(chance, drafts, [lambda x: row(labels[x])] * 2)
         outcome: Outcome = verify_path(chance, (drafts.token(k, 1),), k, rows, fair)
         return (*outcome.accepted, outcome.next)[0]
 
