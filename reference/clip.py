@@ -89,11 +89,13 @@ def check_scale(draft_row: Row, target_row: Row, scale: Number, drafts: int) -> 
     Raises:
         ValueError: naming the scale, the cover factor and the number of drafts.
     """
-    if scale < 1 or not is_valid_scale(draft_row, target_row, scale, drafts):
+    if scale < 1:
+        raise ValueError(f"scale {scale} is not valid for {drafts} drafts: it must be at least 1")
+    if not is_valid_scale(draft_row, target_row, scale, drafts):
         cover = cover_factor(kept_mass(draft_row, target_row, scale), drafts)
         raise ValueError(
-            f"scale {scale} is not valid for {drafts} drafts: it must be at least 1 and at least "
-            f"its own cover factor, here {cover}"
+            f"scale {scale} is not valid for {drafts} drafts: it must be at least its own "
+            f"cover factor, here {cover}"
         )
 
 

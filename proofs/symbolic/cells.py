@@ -54,6 +54,7 @@ class Space:
         self._rows: list[list[int]] = []  # variables that make up one row
         self._points: list[list[int]] | None = None
         self._signs: dict[Polynomial, list[int]] = {}
+        self._factors: dict[Polynomial, Any] = {}
 
     def variable(self, name: str) -> Quantity:
         """The variable called `name`."""
@@ -76,6 +77,12 @@ class Space:
         for entry in (*entries, last):
             self.assume_at_least_zero(entry)
         return (*entries, last)
+
+    def factors(self, polynomial: Polynomial) -> Any:
+        """A rational coefficient and the irreducible factors with their powers."""
+        if polynomial not in self._factors:
+            self._factors[polynomial] = polynomial.factor_list()
+        return self._factors[polynomial]
 
     def signs_at_samples(self, polynomial: Polynomial) -> list[int]:
         """The signs of a polynomial at the sample points, which lie on a coarse grid so that many
@@ -140,6 +147,7 @@ class Cell:
         self.signs: dict[Polynomial, Signs] = dict(signs or {})
         self.extra: list[tuple[Polynomial, bool]] = []
         self._basis = self._equations()
+        self._reduced: dict[Polynomial, Polynomial] = {}
         self._found: dict[Polynomial, Signs] = {}
         self.samples = samples
 
@@ -159,7 +167,11 @@ class Cell:
 
     def reduce(self, polynomial: Polynomial) -> Polynomial:
         """The polynomial up to multiples of the equations of the cell."""
-        return polynomial.rem(self._basis) if self._basis else polynomial
+        if not self._basis:
+            return polynomial
+        if polynomial not in self._reduced:
+            self._reduced[polynomial] = polynomial.rem(self._basis)
+        return self._reduced[polynomial]
 
     def and_also(self, atom: Polynomial, signs: Signs) -> Cell:
         """The part of the cell where `atom` has one of these signs."""
@@ -192,18 +204,70 @@ class Cell:
         """
         if self.samples and not self.extra:
             return False
-        bounds, _ = self._conditions()
-        reduced = [(self.reduce(g), strict) for g, strict in bounds]
-        if any((g.is_ground and _ground(g) < 0) or (strict and g == 0) for g, strict in reduced):
-            return True
+        bounds, equations = self._conditions()
+        newest = [g for g, _ in self.extra] or list(self.signs)[-1:]
+        relevant = _connected([*(g for g, _ in bounds), *equations], newest)
         kept: dict[Polynomial, bool] = {}
-        for g, strict in reduced:
-            if not g.is_ground:
-                kept[g] = kept.get(g, False) or strict
-        seeds = [g for g, _ in self.extra] or [a for a, s in self.signs.items() if s != {0}]
-        relevant = _connected(kept, [self.reduce(seed) for seed in seeds])
-        factors = [(g, strict) for g, strict in kept.items() if g in relevant]
-        return any(_contradiction(factors, degree) for degree in (1, 2))
+        for g, strict in bounds:
+            reduced = self.reduce(g)
+            if reduced.is_ground:
+                if _ground(reduced) < 0 or (strict and reduced == 0):
+                    return True
+            elif g in relevant:
+                kept[reduced] = kept.get(reduced, False) or strict
+        factors = list(kept.items())
+        return any(self._contradiction(factors, degree) for degree in (1, 2))
+
+    def _contradiction(self, factors: Sequence[tuple[Polynomial, bool]], degree: int) -> bool:
+        if not factors:
+            return False
+        one = factors[0][0].ring.one
+        products: dict[Polynomial, bool] = {one: True}
+        for size in range(1, degree + 1):
+            for chosen in combinations_with_replacement(factors, size):
+                product = one
+                for g, _ in chosen:
+                    product = product * g
+                strict = all(s for _, s in chosen)
+                product = self.reduce(product)  # up to multiples of the equations
+                products[product] = products.get(product, False) or strict
+        # A square of anything is non-negative, which is what two equal factors give already.
+        program = Program()
+        terms: dict[Any, dict[int, Any]] = {}
+        strict_terms: dict[int, Any] = {}
+        for number, (product, strict) in enumerate(products.items()):
+            if strict:
+                strict_terms[number] = ONE
+            for monomial, coefficient in product.terms():
+                terms.setdefault(monomial, {})[number] = rational(
+                    Fraction(int(coefficient.numerator), int(coefficient.denominator))
+                )
+        for line in terms.values():
+            program.require(line, "=", ZERO)
+        program.require(strict_terms, "=", ONE)
+        try:
+            solve(program)
+        except (ValueError, CertificateError):
+            return False
+        return True
+
+    def vanishes(self, polynomial: Polynomial) -> bool:
+        """Whether it is 0 in all of the cell: by the equations, or because neither of the strict
+        inequalities can hold."""
+        if self.reduce(polynomial) == 0:
+            return True
+        at = self.space.signs_at_samples(polynomial)
+        if any(at[number] for number in self.samples):
+            return False
+        return all(self._excludes(g) for g in (polynomial, -polynomial)) or (
+            self.with_implied_equations().reduce(polynomial) == 0
+        )
+
+    def _excludes(self, polynomial: Polynomial) -> bool:
+        """Whether the polynomial is shown to be positive nowhere."""
+        positive = Cell(self.space, self.signs, ())
+        positive.extra = [(polynomial, True)]
+        return positive.is_empty()
 
     def with_implied_equations(self) -> Cell:
         """The same points, with the conditions that can only hold as equations made equations."""
@@ -215,9 +279,7 @@ class Cell:
                 continue
             if any(self.space.signs_at_samples(g)[number] > 0 for number in implied.samples):
                 continue
-            positive = Cell(self.space, implied.signs, ())
-            positive.extra = [(g, True)]
-            if positive.is_empty():
+            if implied._excludes(g):
                 implied = implied.and_also(atom, frozenset({0}))
         return implied
 
@@ -250,7 +312,7 @@ class Cell:
         for polynomial in (numer, quantity.value.denom):
             if polynomial == 0:
                 return 0 in signs
-            coefficient, factors = polynomial.factor_list()
+            coefficient, factors = self.space.factors(polynomial)
             sign *= 1 if coefficient > 0 else -1
             for atom, power in factors:
                 atom, flipped = _canonical(atom)
@@ -309,11 +371,9 @@ def _product(sign: int, choice: Sequence[int], powers: Sequence[int]) -> int:
     return sign
 
 
-def _connected(
-    conditions: Mapping[Polynomial, bool], seeds: Sequence[Polynomial]
-) -> set[Polynomial]:
-    """The conditions that share variables, directly or through others, with the last seed."""
-    wanted = _variables(seeds[-1]) if seeds else set()
+def _connected(conditions: Sequence[Polynomial], seeds: Sequence[Polynomial]) -> set[Polynomial]:
+    """The conditions that share variables, directly or through others, with the seeds."""
+    wanted = {variable for seed in seeds for variable in _variables(seed)}
     if not wanted:
         return set(conditions)
     found: set[Polynomial] = set()
@@ -332,39 +392,6 @@ def _connected(
 
 def _variables(polynomial: Polynomial) -> set[int]:
     return {i for monomial in polynomial for i, power in enumerate(monomial) if power}
-
-
-def _contradiction(factors: Sequence[tuple[Polynomial, bool]], degree: int) -> bool:
-    if not factors:
-        return False
-    one = factors[0][0].ring.one
-    products: dict[Polynomial, bool] = {one: True}
-    for size in range(1, degree + 1):
-        for chosen in combinations_with_replacement(factors, size):
-            product = one
-            for g, _ in chosen:
-                product = product * g
-            strict = all(s for _, s in chosen)
-            products[product] = products.get(product, False) or strict
-    # A square of anything is non-negative, which is what two equal factors give already.
-    program = Program()
-    terms: dict[Any, dict[int, Any]] = {}
-    strict_terms: dict[int, Any] = {}
-    for number, (product, strict) in enumerate(products.items()):
-        if strict:
-            strict_terms[number] = ONE
-        for monomial, coefficient in product.terms():
-            terms.setdefault(monomial, {})[number] = rational(
-                Fraction(int(coefficient.numerator), int(coefficient.denominator))
-            )
-    for line in terms.values():
-        program.require(line, "=", ZERO)
-    program.require(strict_terms, "=", ONE)
-    try:
-        solve(program)
-    except (ValueError, CertificateError):
-        return False
-    return True
 
 
 _CURRENT: list[Cell] = []
