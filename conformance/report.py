@@ -128,6 +128,8 @@ def _detectable(verdict: Verdict) -> str:
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the verdicts as a table of at most 100 columns, then each bias with its input."""
     console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 100)  # a log wraps lines by itself
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for name, width in (("subject", 18), ("scheme", 14), ("verdict", 17), ("bias", 9)):
         table.add_column(name, width=width, overflow="fold")

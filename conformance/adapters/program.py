@@ -247,7 +247,7 @@ def request(block: Block, number: int, root_row: Any) -> dict[str, Any]:
         if block.select_uniforms is None
         else block.select_uniforms.tolist(),
         "token_uniform": block.token_uniform,
-        "seed": block.seed,
+        "seed": block.seed % 2**53,  # what a double holds exactly
         "carry": block.carry,
     }
     if position:

@@ -146,9 +146,14 @@ static value *get(value *object, const char *key) {
     exit(2);
 }
 
+static int not_a_number; /* whether a row of this request has an entry that is null: NaN */
+
 static double *numbers(const value *array) {
     double *out = malloc((array->size + 1) * sizeof *out);
-    for (int i = 0; i < array->size; i++) out[i] = array->items[i].number;
+    for (int i = 0; i < array->size; i++) {
+        out[i] = array->items[i].number;
+        if (array->items[i].kind != 'd') not_a_number = 1;
+    }
     return out;
 }
 
@@ -163,6 +168,7 @@ static void answer(value *asked) {
     int next, *draft = malloc((length + 1) * sizeof *draft);
     double **p = malloc((length + 1) * sizeof *p), **q = malloc((length + 1) * sizeof *q);
     double *accept = NULL;
+    not_a_number = 0;
     for (int i = 0; i < length; i++) {
         draft[i] = (int)drafts->items[0].items[i].number;
         p[i] = numbers(&get(asked, "draft_rows")->items[0].items[i]);
@@ -171,10 +177,14 @@ static void answer(value *asked) {
         q[i] = numbers(drafts->size ? &get(asked, "target_rows")->items[0].items[i]
                                     : get(asked, "root_row"));
     if (length) accept = numbers(&get(asked, "accept_uniforms")->items[0]);
-    int accepted = verify(block, vocab, length, draft, p, q, accept, token_uniform, &next);
-    printf("{\"type\": \"result\", \"id\": %d, \"accepted\": [", id);
-    for (int i = 0; i < accepted; i++) printf(i ? ", %d" : "%d", draft[i]);
-    printf("], \"next\": %d, \"carry\": null}\n", next);
+    if (not_a_number) {
+        printf("{\"type\": \"error\", \"id\": %d, \"message\": \"a row has NaN\"}\n", id);
+    } else {
+        int accepted = verify(block, vocab, length, draft, p, q, accept, token_uniform, &next);
+        printf("{\"type\": \"result\", \"id\": %d, \"accepted\": [", id);
+        for (int i = 0; i < accepted; i++) printf(i ? ", %d" : "%d", draft[i]);
+        printf("], \"next\": %d, \"carry\": null}\n", next);
+    }
     for (int i = 0; i < length; i++) free(p[i]);
     for (int i = 0; i <= length; i++) free(q[i]);
     free(p), free(q), free(draft), free(accept);

@@ -34,16 +34,16 @@ function verify(draft, p, q, random) {
   return { accepted: draft, next: draw(q[draft.length], random()) };
 }
 
-// mulberry32, twice for 53 bits: a different seed gives an unrelated stream.
-function generator(seed) {
-  let state = seed >>> 0;
-  const bits = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return (t ^ (t >>> 14)) >>> 0;
+// A request's stream depends on its seed and on how many tokens it has emitted, on nothing else.
+// Seeds are below 2^53, which a number holds exactly; Math.imul keeps 32 bits of a product.
+function generator(seed, position) {
+  const mix = (x) => {
+    x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
+    x = Math.imul(x ^ (x >>> 15), 0x846ca68b);
+    return (x ^ (x >>> 16)) >>> 0;
   };
+  let state = mix(mix(mix(position + 1) ^ Math.floor(seed / 2 ** 32)) ^ (seed % 2 ** 32));
+  const bits = () => mix((state = (state + 0x9e3779b9) >>> 0));
   return () => ((bits() >>> 5) * 67108864 + (bits() >>> 6)) / 9007199254740992;
 }
 
@@ -57,18 +57,18 @@ const declaration = {
   schemes: ["token_by_token"],
   drafts: [0, 1],
   uniforms: false,
+  request_seeds: true,
   ragged: true,
 };
 
-// Requests of one seed are told apart by their place in the run, as in a server that lives on.
-let served = 0;
-
-function answer(request) {
-  const random = generator(request.seed * 0x9e3779b1 + served++ * 0x85ebca6b);
-  const [draft, p, q] = request.drafts.length
-    ? [request.drafts[0], request.draft_rows[0], request.target_rows[0]]
-    : [[], [], [request.root_row]];
-  return { type: "result", id: request.id, ...verify(draft, p, q, random), carry: null };
+function answer({ id, drafts, draft_rows, target_rows, root_row, seed, position = 0 }) {
+  const [draft, p, q] = drafts.length
+    ? [drafts[0], draft_rows[0], target_rows[0]]
+    : [[], [], [root_row]];
+  if ([...p, ...q].some((row) => row.includes(null))) {
+    return { type: "error", id, message: "a row has NaN" };
+  }
+  return { type: "result", id, ...verify(draft, p, q, generator(seed, position)), carry: null };
 }
 
 const lines = require("node:readline").createInterface({ input: process.stdin });

@@ -1,0 +1,231 @@
+"""Engines: what is missing is skipped with a reason; files run behind stubs that never answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from draftproof.conformance.adapters import KNOWN, environment, load, unpacked
+from draftproof.conformance.adapters.sglang import merged, single_precision
+from draftproof.conformance.subject import Batch, Unavailable, call
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+
+RESEARCH = (
+    "eagle", "gpt_fast", "layerskip", "lucidrains", "recurrent_beams", "recurrent_drafter",
+    "sequoia", "vllm_085", "vllm_085_typical", "vllm_ascend_block",
+)  # fmt: skip
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """No engine is unpacked anywhere."""
+    for name in list(os.environ):
+        if name.startswith("DRAFTPROOF_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason"),
+    [
+        ("vllm", "set DRAFTPROOF_VLLM"),
+        ("vllm:v1", "set DRAFTPROOF_VLLM"),
+        ("sglang", "set DRAFTPROOF_SGLANG"),
+        ("sglang:tree", "no GPU|not installed|no CUDA"),
+        ("flashinfer", "not installed|no GPU"),
+    ],
+)
+@needs_torch
+def test_a_missing_engine_is_unavailable_with_a_reason(bare, subject, reason):
+    with pytest.raises(Unavailable, match=reason):
+        load(subject)
+
+
+@pytest.mark.parametrize("name", RESEARCH)
+@needs_torch
+def test_a_missing_checkout_is_unavailable_with_a_reason(bare, name):
+    with pytest.raises(Unavailable, match=r"set DRAFTPROOF_|not installed"):
+        load(f"python:draftproof.conformance.adapters.research:{name}")
+
+
+@pytest.mark.parametrize("subject", ["vllm:v2", "sglang:forest", "flashinfer:tree"])
+def test_an_unknown_kind_of_an_engine_is_refused(subject):
+    with pytest.raises(ValueError, match="known: "):
+        load(subject)
+
+
+def test_a_path_that_is_no_folder_is_said(monkeypatch):
+    monkeypatch.setenv("DRAFTPROOF_VLLM", "/not/there")
+    with pytest.raises(Unavailable, match="'/not/there', which is not a folder"):
+        unpacked.engine_path("DRAFTPROOF_VLLM", "vLLM")
+
+
+def test_triton_engines_ask_for_the_interpreter_before_python_starts():
+    expected = {} if Path("/dev/nvidia0").exists() else {"TRITON_INTERPRET": "1"}
+    assert environment("vllm") == environment("sglang:chain") == expected
+    assert environment("flashinfer") == {}
+    assert {"vllm", "sglang", "flashinfer", "program"} <= set(KNOWN)
+
+
+def test_the_skip_is_a_verdict_of_its_own_on_the_command_line(bare):
+    done = subprocess.run(
+        [sys.executable, "-m", "draftproof.conformance.cli", "check", "vllm", "flashinfer"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "2 skipped" in done.stdout
+    assert "lossless" not in done.stdout
+
+
+# ---- files behind stubs --------------------------------------------------------------------------
+
+ENGINE = {
+    "engine/__init__.py": "raise RuntimeError('the package itself is never executed')",
+    "engine/rules.py": """
+from __future__ import annotations
+import engine.ops as ops
+from engine.base import Base, register
+from engine.config import LIMIT
+from engine.kernels import fused
+from engine.limits import half
+
+@register("rules", priority=3)
+class Rules(Base):
+    def count(self, n: ops.Tensor | None) -> int:
+        return half(min(n, LIMIT))
+
+@register
+def plain(n):
+    return n + 1
+
+def compiled(n):
+    return fused(n)
+
+def asks():
+    return bool(ops.ENABLED)
+""",
+    "engine/limits.py": "def half(n):\n    return n // 2\n",
+}
+
+
+@pytest.fixture
+def engine(tmp_path):
+    for name, text in ENGINE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return unpacked.load(
+        tmp_path,
+        {"engine.limits": "engine/limits.py", "engine.rules": "engine/rules.py"},
+        stubbed={"engine"},
+        given={"engine.config": {"LIMIT": 10}},
+    )["engine.rules"]
+
+
+def test_a_file_runs_without_its_package(engine):
+    assert engine.Rules().count(7) == 3
+    assert engine.Rules().count(100) == 5  # the given LIMIT
+    assert engine.plain(1) == 2  # a decorator that is a stub hands back its function
+
+
+def test_a_stub_that_is_reached_is_an_error_not_an_answer(engine):
+    with pytest.raises(unpacked.StubReachedError, match=r"engine\.kernels\.fused was called"):
+        engine.compiled(1)
+    with pytest.raises(unpacked.StubReachedError, match=r"engine\.ops\.ENABLED was tested"):
+        engine.asks()
+
+
+def test_nothing_of_the_engine_stays_in_the_interpreter(engine):
+    assert not [name for name in sys.modules if name.partition(".")[0] == "engine"]
+    assert not [f for f in sys.meta_path if type(f).__module__ == unpacked.__name__]
+
+
+def test_a_file_of_another_version_is_unavailable(tmp_path):
+    with pytest.raises(Unavailable, match="another version"):
+        unpacked.load(tmp_path, {"engine.gone": "engine/gone.py"}, stubbed={"engine"})
+
+
+# ---- conversions ---------------------------------------------------------------------------------
+
+
+def test_uniforms_are_rounded_down_and_stay_below_1():
+    given = np.array([0, 0.25, 1 / 3, 0.1, 1 - 2.0**-53, 2.0**-60])
+    rounded = single_precision(given)
+    assert rounded.dtype == np.float32
+    assert (rounded <= given).all()
+    assert (np.nextafter(rounded, np.float32(1)) > given).all()
+    assert rounded[-2] == np.float32(1 - 2.0**-24)
+
+
+def test_paths_are_merged_into_a_tree_of_distinct_siblings():
+    paths = np.array([[1, 2], [1, 2], [1, 0], [3, -1]])
+    assert merged(paths) == [(), (1,), (3,), (1, 2), (1, 0)]
+
+
+@needs_torch
+def test_the_inverse_distribution_function_never_draws_weight_0():
+    import torch
+    from draftproof.conformance.adapters.research import _driven, _inverse
+
+    weights = torch.tensor([0.0, 1.0, 0.0, 3.0, 0.0])
+    uniforms = [0.0, 0.249, 0.25, 1 - 2.0**-53]
+    assert [int(_inverse(weights, u)) for u in uniforms] == [1, 1, 3, 3]
+    for bad in ([0.0, 0.0], [1.0, -1.0], [float("nan"), 1.0], [float("inf"), 1.0]):
+        with pytest.raises(RuntimeError, match="invalid multinomial"):
+            _inverse(torch.tensor(bad), 0.5)
+    with _driven([0.125, 0.5, 0.75], 0.25):
+        assert torch.rand(2).tolist() == [0.125, 0.5]
+        assert torch.zeros(1).uniform_(0, 1).tolist() == [0.75]
+        assert torch.multinomial(weights, 1).tolist() == [3]
+        assert weights.multinomial(num_samples=1, replacement=True).tolist() == [3]
+    assert len(set(torch.rand(50).tolist())) > 1
+
+
+# ---- the real thing, where it is unpacked --------------------------------------------------------
+
+
+def real(variable: str, subject: str):
+    return pytest.param(
+        subject,
+        marks=pytest.mark.skipif(not os.environ.get(variable), reason=f"needs {variable}"),
+    )
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        real("DRAFTPROOF_VLLM", "vllm"),
+        real("DRAFTPROOF_VLLM", "vllm:v1"),
+        real("DRAFTPROOF_SGLANG", "sglang"),
+        real("DRAFTPROOF_SGLANG", "sglang:blockwise-torch"),
+    ],
+)
+@needs_torch
+def test_an_unpacked_engine_decides_what_is_certain(subject, monkeypatch):
+    """A block that is accepted with certainty, and one that is rejected with certainty."""
+    if os.environ.get("TRITON_INTERPRET") != "1" and environment(subject):
+        pytest.skip("TRITON_INTERPRET=1 must be set before Python starts")
+    verifier = load(subject)
+    one_hot = np.eye(3)
+    draft = np.stack([one_hot[[0, 1]], one_hot[[0, 1]]])[:, None]
+    target = np.stack([one_hot[[0, 1, 2]], one_hot[[1, 1, 2]]])[:, None]
+    uniforms = {}
+    if verifier.declaration.get("uniforms"):
+        uniforms = {
+            "accept_uniforms": np.full((2, 1, 2), 0.5),
+            "select_uniforms": np.full((2, 1), 0.5),
+            "token_uniform": np.full(2, 0.5),
+        }
+    for scheme in verifier.declaration["schemes"]:
+        batch = Batch(
+            scheme, np.array([[[0, 1]], [[0, 1]]]), draft, target, target[:, 0, 0],
+            seed=3, seeds=np.array([5, 6]), position=np.zeros(2, np.int64), **uniforms,
+        )  # fmt: skip
+        result = call(verifier, batch)
+        assert result.accepted_length.tolist() == [2, 0]
+        assert result.next_token.tolist() == [2, 1]
