@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from draftproof.conformance.adapters import program
 from draftproof.conformance.campaign import check_object
 from draftproof.conformance.vectors import schema
 from draftproof.conformance.verdict import Verdict
+from draftproof.reference.instance import instance_from_json
+from draftproof.reference.oracle import examine, law_to_json
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SCHEMAS = Path(__file__).parents[2] / "conformance" / "schemas"
@@ -163,3 +166,14 @@ def test_the_instance_schema_accepts_the_toy_and_refuses_what_the_reader_refuses
         ("target_rows", {"0;1": ["1", "0"]}), ("target_rows", {"": [0.5, 0.5]}),
     ):  # fmt: skip
         assert not validator.is_valid({**toy, key: value}), key
+
+
+def test_the_page_of_formats_shows_valid_instances_and_laws():
+    """The law on the page is that of the instance above it."""
+    page = (EXAMPLES.parent / "formats.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```json\n(.*?)```", page, re.S)
+    instance, law = (json.loads(block) for block in blocks[:2])
+    for data, name in ((instance, "instance"), (law, "law")):
+        known = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+        jsonschema.Draft202012Validator(known).validate(data)
+    assert law_to_json(examine(law["scheme"], instance_from_json(instance))) == law
