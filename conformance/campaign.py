@@ -279,8 +279,11 @@ def check_object(
     seed: int = 0,
     budget: float = DEFAULT_BUDGET,
     instance: dict[str, Any] | None = None,
+    stop_early: bool = False,
 ) -> Report:
     """Test a Python object in this process: no guard, so a hang hangs.
+
+    With `stop_early` a scheme's checks end at the first that fails.
 
     Raises:
         SubjectError: a bad declaration.
@@ -303,7 +306,10 @@ def check_object(
         instance=instance,
     )
     finished = []
+    found: set[str] = set()
     for task in tasks:
+        if stop_early and task.scheme in found:
+            continue
         context = Context(
             subject=subject,
             declaration=declaration,
@@ -314,7 +320,10 @@ def check_object(
             threshold=threshold_for(len(tasks)),
             instance=instance_from_json(instance) if instance else None,
         )
-        finished.append((task, perform(task.check, context)))
+        result = perform(task.check, context)
+        finished.append((task, result))
+        if result.status in ("failed", "error"):
+            found.add(task.scheme)
     return Report(
         subjects=(label,),
         verdicts=tuple(verdicts_of(finished, {label: declaration})),

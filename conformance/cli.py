@@ -168,7 +168,7 @@ def check(
         backend=backend,
         results=Path(results) if results else None,
     )
-    print_report(report)
+    print_report(report, Console() if sys.stdout.isatty() else Console(width=100))
     write_reports(
         report,
         json_file=json_file,

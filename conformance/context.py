@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from draftproof.conformance.cases import fixtures
 from draftproof.conformance.subject import Batch, Declaration, Result, call
+from draftproof.conformance.tables import Table
 from draftproof.conformance.verdict import CheckResult, Counterexample, Status
 from draftproof.reference.instance import Instance
 from draftproof.reference.scheme import Scheme
 
 __all__ = ["Context"]
+
+_TEMPERATURES = (Fraction(1, 2), Fraction(2))
 
 
 def _no_watch(description: str) -> None:
@@ -66,11 +70,18 @@ class Context:
             self.asked += batch.size
             self.watch("")
 
-    def sweep_instances(self) -> Iterable[Instance]:
+    def sweep_tables(self) -> Iterator[Table]:
         """Instances whose drafts can all be enumerated, smallest first."""
         if self.instance is not None:
-            return [self.instance]
-        return fixtures.sweep_instances(self.scheme, self.declaration, self.seed)
+            yield Table(self.instance)
+            return
+        tempered = _TEMPERATURES if self.declaration.temperatures else ()
+        for instance in fixtures.sweep_instances(self.scheme, self.declaration, self.seed):
+            yield Table(instance)
+            if instance.vocab ** (instance.length * instance.drafts) <= 9:
+                for temperature in tempered:
+                    at, shown = fixtures.tempered(instance, temperature)
+                    yield Table(at, shown, float(temperature))
 
     def large_instances(self) -> Iterable[Instance]:
         """Instances with too many drafts for that."""
@@ -78,11 +89,17 @@ class Context:
             return []
         return fixtures.large_instances(self.scheme, self.declaration, self.seed)
 
-    def statistical_instances(self) -> list[Instance]:
+    def statistical_tables(self) -> list[Table]:
         """Instances for sampling."""
         if self.instance is not None:
-            return [self.instance]
-        return fixtures.statistical_instances(self.scheme, self.declaration, self.seed)
+            return [Table(self.instance)]
+        found = fixtures.statistical_instances(self.scheme, self.declaration, self.seed)
+        tables = [Table(instance) for instance in found]
+        if self.declaration.temperatures:
+            for temperature in _TEMPERATURES:
+                at, shown = fixtures.tempered(found[0], temperature)
+                tables.append(Table(at, shown, float(temperature)))
+        return tables
 
     @property
     def elapsed(self) -> float:

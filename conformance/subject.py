@@ -277,8 +277,8 @@ class Batch:
 
     @property
     def lengths(self) -> Ints:
-        """[B, K]: the length of each draft."""
-        found: Ints = (self.drafts >= 0).sum(axis=2)
+        """[B, K]: the length of each draft, up to its first padding."""
+        found: Ints = np.cumprod(self.drafts >= 0, axis=2).sum(axis=2)
         return found
 
     def take(self, rows: Sequence[int] | Ints) -> Batch:

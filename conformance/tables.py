@@ -7,7 +7,7 @@ strings are arrays and continuing a block from the target is a look-up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -81,10 +81,18 @@ def draft_tuples(instance: Instance) -> list[tuple[Paths, Number]]:
 
 
 class Table:
-    """An instance as arrays; everything is computed when first needed."""
+    """An instance as arrays; everything is computed when first needed.
 
-    def __init__(self, instance: Instance) -> None:
+    With a temperature, `shown` holds the rows that the subject is given, at temperature 1, and
+    `instance` those at the temperature, which drafts and laws follow.
+    """
+
+    def __init__(
+        self, instance: Instance, shown: Instance | None = None, temperature: float | None = None
+    ) -> None:
         self.instance = instance
+        self.shown = shown or instance
+        self.temperature = temperature
         self.vocab, self.drafts, self.length = instance.vocab, instance.drafts, instance.length
 
     @cached_property
@@ -133,12 +141,12 @@ class Table:
     @cached_property
     def draft_rows(self) -> Floats:
         """[M, K, L, V]."""
-        return self._rows(self.instance.draft_model, self.length)
+        return self._rows(self.shown.draft_model, self.length)
 
     @cached_property
     def target_rows(self) -> Floats:
         """[M, max(K, 1), L+1, V]; with no draft only the root row is meaningful."""
-        return self._rows(self.instance.target_model, self.length + 1)
+        return self._rows(self.shown.target_model, self.length + 1)
 
     def draw(self, generator: np.random.Generator, size: int) -> Ints:
         """Indices of `size` independent tuples of drafts."""
@@ -163,6 +171,7 @@ class Table:
             seed=seed,
             seeds=(seed + np.arange(size, dtype=np.int64)) % (2**31),
             position=np.zeros(size, dtype=np.int64),
+            temperature=None if self.temperature is None else np.full(size, self.temperature),
         )
 
     @cached_property
@@ -222,10 +231,6 @@ class Table:
                 here[free] = sample_rows(generator, rows)
             number = number * self.vocab + here
         return number
-
-    def without_rows_of(self, law: str) -> Table:
-        """The same rows under another draft law."""
-        return Table(replace(self.instance, draft_law=law))  # type: ignore[arg-type]
 
 
 def sample_rows(generator: np.random.Generator, rows: Floats) -> NDArray[np.int64]:

@@ -75,12 +75,7 @@ class _Worker:
             instance=instance_from_json(task.instance) if task.instance else None,
             watch=lambda description: self.note(description, declaration.time_limit),
         )
-        try:
-            return perform(task.check, context).to_json()
-        except Exception as error:
-            traceback.print_exc()
-            message = f"the suite failed: {type(error).__name__}: {error}"
-            return context.result(task.check, "error", message).to_json()
+        return perform(task.check, context).to_json()
 
 
 def main() -> None:

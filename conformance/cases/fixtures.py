@@ -8,11 +8,15 @@ one-hot rows at distinct ids, p = q, disjoint supports, no drafts at all.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 from draftproof.conformance.subject import Declaration
 from draftproof.reference.instance import DraftLaw, Instance, random_instance
+from draftproof.reference.models import Prefix
+from draftproof.reference.rows import Row, normalise
 from draftproof.reference.scheme import Scheme
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "small_instance",
     "statistical_instances",
     "sweep_instances",
+    "tempered",
 ]
 
 _KINDS = ("generic", "mixed", "equal", "disjoint", "one_hot")
@@ -86,7 +91,7 @@ def small_instance(
 
 
 def sweep_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iterator[Instance]:
-    """Instances whose drafts can all be enumerated, smallest first."""
+    """Instances whose drafts can all be enumerated: small before large, plain before special."""
     counts = draft_counts(scheme, declaration)
     plan: list[tuple[int, int, int, str, int]] = []
     for k, (v, length) in product(counts, ((2, 1), (3, 1), (2, 2), (3, 2), (2, 3), (4, 1))):
@@ -96,7 +101,8 @@ def sweep_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iter
         plan += [(v, length, k, "generic", c) for c in range(copies)]
         if v == 3 and v ** (length * k) <= 81:
             plan += [(v, length, k, kind, 0) for kind in _KINDS[1:]]
-    plan.sort(key=lambda p: (p[0] ** (p[1] * p[2]), p[1], p[2]))
+    # One plain instance of every size first: the whole range is seen also where time is short.
+    plan.sort(key=lambda p: (p[4] > 0 or p[3] != "generic", p[0] ** (p[1] * p[2]), p[1], p[2]))
     if _allowed(scheme, declaration, 3, 0, counts[0] if counts else 1):
         plan.insert(0, (3, 0, counts[0] if counts else 1, "generic", 0))
     low = scheme.drafts[0]
@@ -111,6 +117,27 @@ def sweep_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iter
             instance = small_instance(seed + copy, v, length, k, kind, law)
             if instance is not None:
                 yield instance
+
+
+def tempered(instance: Instance, temperature: Fraction) -> tuple[Instance, Instance]:
+    """(at the temperature, at temperature 1): rows of both exact, for T = 1/2 and T = 2.
+
+    The numerators a of each row stand for a² at temperature 1: at T = 2 the row is ∝ a, at T = 1/2
+    it is ∝ a⁴.
+    """
+    power = {Fraction(1, 2): 4, Fraction(2): 1}[temperature]
+
+    def at(exponent: int) -> Instance:
+        def rows(given: Mapping[Prefix, Row]) -> dict[Prefix, Row]:
+            return {
+                prefix: normalise(tuple(v**exponent for v in row)) for prefix, row in given.items()
+            }
+
+        return replace(
+            instance, draft_rows=rows(instance.draft_rows), target_rows=rows(instance.target_rows)
+        )
+
+    return at(power), at(2)
 
 
 def large_instances(scheme: Scheme, declaration: Declaration, seed: int) -> Iterator[Instance]:

@@ -6,6 +6,7 @@ A check is `run(context) -> CheckResult`; one that does not apply says why in a 
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Mapping
 
 from draftproof.conformance.context import Context
@@ -34,4 +35,8 @@ def perform(name: str, context: Context) -> CheckResult:
     except SubjectError as error:
         status = "skipped" if error.kind == "skipped" else "error"
         return context.result(name, status, str(error), details={"kind": error.kind})  # type: ignore[arg-type]
+    except Exception as error:  # the other checks go on
+        message = f"the suite failed: {type(error).__name__}: {error}"
+        details = {"kind": "suite", "traceback": traceback.format_exc()}
+        return context.result(name, "error", message, details=details)
     return result

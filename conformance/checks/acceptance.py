@@ -11,7 +11,6 @@ import numpy as np
 from draftproof.conformance.checks.statistical import sample
 from draftproof.conformance.context import Context
 from draftproof.conformance.evidence import Sequential, View
-from draftproof.conformance.tables import Table
 from draftproof.conformance.verdict import CheckResult
 from draftproof.reference.oracle import examine
 
@@ -22,15 +21,16 @@ NAME = "acceptance"
 
 def run(context: Context) -> CheckResult:
     """The check: the law of the accepted length on one instance, by a sequential test."""
-    instances = context.statistical_instances()
-    if not instances:
+    tables = context.statistical_tables()
+    if not tables:
         return context.result(NAME, "skipped", "no instance is within the declared ranges")
-    instance = max(instances[:2], key=lambda i: i.drafts)
+    table = max(tables[:2], key=lambda t: t.drafts)
+    instance = table.instance
     exact = examine(context.scheme, instance)
     law = exact.law.map(lambda stop: len(stop[0]))
     null = np.array([float(law.probability(n)) for n in range(instance.length + 1)])
     test = Sequential(null, (View("length", np.arange(len(null)), 1.0),), context.threshold)
-    table, generator = Table(instance), context.generator(NAME)
+    generator = context.generator(NAME)
     size, call = 256, 0
     while True:
         before = context.elapsed

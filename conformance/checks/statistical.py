@@ -21,7 +21,7 @@ from draftproof.conformance.evidence import Sequential, View
 from draftproof.conformance.subject import Ints
 from draftproof.conformance.tables import Table, Uniforms, law_to_list, string_law
 from draftproof.conformance.verdict import CheckResult, Counterexample
-from draftproof.reference.instance import Instance, instance_to_json
+from draftproof.reference.instance import instance_to_json
 from draftproof.reference.models import Prefix
 from draftproof.reference.numbers import ONE
 from draftproof.reference.oracle import examine
@@ -63,13 +63,13 @@ def sample(
 
 
 def test_instance(
-    context: Context, instance: Instance, seconds: float, label: str
-) -> tuple[Sequential, Table, Ints]:
+    context: Context, table: Table, seconds: float, label: str
+) -> tuple[Sequential, Ints]:
     """Sample one instance until it is rejected, well enough known, or out of time.
 
-    Returns the test, the table, and the counts [L+1, cells] by accepted length.
+    Returns the test and the counts [L+1, cells] by accepted length.
     """
-    table = Table(instance)
+    instance = table.instance
     generator = context.generator(label)
     tokens = 1 if context.scheme.stateful else instance.length + 1
     full = table.as_array(table.target_law)
@@ -93,7 +93,7 @@ def test_instance(
         per_block = (now - before) / size
         left = seconds - (now - begun)
         size = int(max(64, min(size * 2, 50_000, left / max(per_block, 1e-7))))
-    return test, table, strata
+    return test, strata
 
 
 def observed_counterexample(
@@ -151,18 +151,19 @@ def strata_of(context: Context, table: Table, counts: Ints) -> list[dict[str, An
 
 def run(context: Context) -> CheckResult:
     """The check."""
-    instances = context.statistical_instances()
-    if not instances:
+    tables = context.statistical_tables()
+    if not tables:
         return context.result(NAME, "skipped", "no instance is within the declared ranges")
     tested: list[tuple[float, float]] = []
     details: dict[str, Any] = {}
-    for number, instance in enumerate(instances):
+    for number, table in enumerate(tables):
+        instance = table.instance
         left = context.budget - context.elapsed
         if left <= 0:
             break
         # A slow subject spends most of its time on the first instances, to say something there.
-        share = left / min(2, len(instances) - number)
-        test, table, counts = test_instance(context, instance, share, f"statistical {number}")
+        share = left / min(2, len(tables) - number)
+        test, counts = test_instance(context, table, share, f"statistical {number}")
         tested.append((test.evidence, test.detectable()))
         if number == 0 or test.rejected:
             details = {
