@@ -15,6 +15,14 @@ from fast_blocks import batch_of, random_block, uniforms_for
 
 assert kernels.available(torch.device("cpu")), "start me with TRITON_INTERPRET=1"
 failures = 0
+if "--plant" in sys.argv:
+    torch_path = clip._owed
+
+    def fused(p, q, a, b):  # type: ignore[no-untyped-def]
+        exact = q.double() * a.double() - (p if b is None else p * b).double()
+        return exact.to(q.dtype).relu_()  # one rounding, as a fused multiply-add has
+
+    clip._owed = fused
 
 
 def compare(what: str, call: object) -> None:
@@ -41,9 +49,8 @@ def some_rows(vocab: int, count: int, dtype: torch.dtype) -> clip.Rows:
 
 for vocab, count, dtype in (
     (5, 70, torch.float32),
-    (1500, 9, torch.float32),
     (LANES + 700, 5, torch.float32),
-    (2 * LANES + 5, 3, torch.bfloat16),
+    (1500, 5, torch.bfloat16),
     (1000, 6, torch.float64),
     (300, 4, torch.float16),
 ):
