@@ -5,6 +5,7 @@ tested on the same prompts: the two ratio estimates are linearised, subtracted p
 their mean is compared with 0 by a t-test; Holm's correction covers all claims made together.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,13 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from draftproof.fast.decoding.experiments import (
+    DRAFTS,
     FORWARD,
+    LENGTHS,
     METHODS,
     MULTI_DRAFT,
+    TEMPERATURES,
     Configuration,
     cell,
+    ngram_cell,
+    speed_cell,
 )
-from draftproof.fast.decoding.rounds import AUTOREGRESSIVE
+from draftproof.fast.decoding.rounds import AUTOREGRESSIVE, STAGES
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -118,50 +124,67 @@ def methods_table(found: Found) -> str:
         row = [scheme]
         for k, n, t in shapes:
             result = _get(found, cell(scheme, k, n, t))
-            row.append(
-                "" if result is None else f"{per_call(result)} / {speed_up(result).value:.2f}"
-            )
+            row.append("" if result is None else str(per_call(result)))
         rows.append(row)
     return _markdown(head, rows)
 
 
-def series_table(found: Found, along: str) -> str:
-    """Block efficiency / speed-up along L, K, or temperature."""
+class Series(NamedTuple):
+    """Block efficiency along one axis: L, K or the temperature."""
+
+    label: str
     values: Sequence[float]
     schemes: Sequence[str]
     at: Callable[[str, float], Configuration]
-    if along == "L":
-        values, schemes = (1, 2, 4, 6, 8, 12, 16, 24), ("block", "spectr", "ranked_block")
-        at = lambda scheme, v: cell(scheme, 4, int(v))  # noqa: E731
-    elif along == "K":
-        values, schemes = (1, 2, 4, 8, 16), MULTI_DRAFT
-        at = lambda scheme, v: cell(scheme, int(v), 6)  # noqa: E731
-    else:
-        values = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-        schemes = ("block", "spectr", "ranked_block")
-        at = lambda scheme, v: cell(scheme, 4, 6, v)  # noqa: E731
+
+
+SERIES = {
+    "lengths": Series(
+        "draft length L (K = 4; block: K = 1)",
+        LENGTHS,
+        ("block", "spectr", "ranked_block"),
+        lambda scheme, value: cell(scheme, 4, int(value)),
+    ),
+    "drafts": Series(
+        "drafts K (L = 6)", DRAFTS, MULTI_DRAFT, lambda scheme, value: cell(scheme, int(value), 6)
+    ),
+    "temperatures": Series(
+        "temperature (K = 4, L = 6; block: K = 1)",
+        TEMPERATURES,
+        ("block", "spectr", "ranked_block"),
+        lambda scheme, value: cell(scheme, 4, 6, value),
+    ),
+}
+
+
+def series_table(found: Found, name: str) -> str:
+    """Block efficiency along a series."""
+    series = SERIES[name]
     rows = []
-    for scheme in schemes:
-        row = [scheme]
-        for value in values:
-            result = _get(found, at(scheme, value))
-            row.append(
-                "" if result is None else f"{per_call(result)} / {speed_up(result).value:.2f}"
-            )
-        rows.append(row)
-    return _markdown(["method", *(f"{along} = {v:g}" for v in values)], rows)
+    for scheme in series.schemes:
+        results = [_get(found, series.at(scheme, value)) for value in series.values]
+        rows.append([scheme, *("" if r is None else str(per_call(r)) for r in results)])
+    return _markdown(["method", *(f"{value:g}" for value in series.values)], rows)
+
+
+def speed_table(found: Found) -> str:
+    """Speed-up over autoregressive decoding along L, one request at a time."""
+    rows = []
+    for scheme in ("block", "spectr", "ranked_block"):
+        results = [_get(found, speed_cell(scheme, 4, length)) for length in LENGTHS]
+        rows.append([scheme, *("" if r is None else str(speed_up(r)) for r in results)])
+    return _markdown(["method", *(f"L = {length}" for length in LENGTHS)], rows)
 
 
 def warmer_table(found: Found) -> str:
     """Drafts sampled hotter than a target at temperature 0.4."""
-    warmths = (None, 0.6, 0.8, 1.0)
+    warmths = (None, 0.7, 1.0)
     rows = []
     for scheme in ("block", "spectr", "ranked_block"):
-        row = [scheme]
-        for warmth in warmths:
-            result = _get(found, cell(scheme, 4, 6, 0.4, draft_temperature=warmth))
-            row.append("" if result is None else str(per_call(result)))
-        rows.append(row)
+        results = [
+            _get(found, cell(scheme, 4, 6, 0.4, draft_temperature=warmth)) for warmth in warmths
+        ]
+        rows.append([scheme, *("" if r is None else str(per_call(r)) for r in results)])
     return _markdown(["method", *(f"draft T = {w or 0.4:g}" for w in warmths)], rows)
 
 
@@ -199,7 +222,7 @@ def _plain_cell(result: dict[str, Any]) -> bool:
 
 
 def _quality_cell(scheme: str) -> Configuration:
-    return cell(scheme, 4, 6, 1.0, prompts=128)
+    return cell(scheme, 4, 6, 1.0, prompts=128, tokens=64)
 
 
 def quality_table(found: Found, schemes: Sequence[str]) -> str:
@@ -235,20 +258,25 @@ def quality_table(found: Found, schemes: Sequence[str]) -> str:
     return _markdown(head, rows)
 
 
-def stages_table(found: Found, pair: str = "shipped") -> str:
-    """Milliseconds per target call of each stage, one request at a time."""
+def stages_table(found: Found, drafts: int, length: int, temperature: float, pair: str) -> str:
+    """Milliseconds per target call of each stage and the speed-up, one request at a time."""
     rows = []
     for scheme in METHODS:
-        configuration = cell(scheme, 4, 6)
-        if pair == "ngram":
-            configuration = cell(scheme, 4, 4, pair="ngram", prompts=12, tokens=32, timed=1)
-        result = _get(found, configuration)
+        result = _get(found, speed_cell(scheme, drafts, length, temperature, pair))
         if result is not None:
-            stages = ("draft", "target", "verification", "rest")
-            values = [f"{stage_milliseconds(result, stage):.2f}" for stage in stages]
-            rows.append([scheme, *values, str(per_call(result)), str(speed_up(result))])
-    head = ["method", "draft", "target", "verification", "rest", "block efficiency", "speed-up"]
-    return _markdown(head, rows)
+            values = [f"{stage_milliseconds(result, stage):.2f}" for stage in STAGES]
+            rows.append([scheme, *values, str(speed_up(result))])
+    return _markdown(["method", *STAGES, "speed-up"], rows)
+
+
+def ngram_table(found: Found) -> str:
+    """Block efficiency and distinct nodes on the n-gram pair."""
+    rows = []
+    for scheme in METHODS:
+        result = _get(found, ngram_cell(scheme))
+        if result is not None:
+            rows.append([scheme, str(per_call(result)), f"{per_call(result, 'nodes').value:.1f}"])
+    return _markdown(["method", "block efficiency", "distinct nodes"], rows)
 
 
 class Claim(NamedTuple):
@@ -289,8 +317,8 @@ CLAIMS = (
         cell("spectr", 3, 12, 0.4),
     ),
     Claim(
-        "ranked block at T=0.4 with drafts at 0.8 over drafts at 0.4",
-        cell("ranked_block", 4, 6, 0.4, draft_temperature=0.8),
+        "ranked block at T=0.4 with drafts at 0.7 over drafts at 0.4",
+        cell("ranked_block", 4, 6, 0.4, draft_temperature=0.7),
         cell("ranked_block", 4, 6, 0.4),
     ),
 )
@@ -336,13 +364,14 @@ def forward_table(found: Found) -> str:
 TABLES: dict[str, Callable[[Found], str]] = {
     "methods": methods_table,
     "claims": claims_table,
-    "lengths": lambda found: series_table(found, "L"),
-    "drafts": lambda found: series_table(found, "K"),
-    "temperatures": lambda found: series_table(found, "T"),
+    **{name: functools.partial(series_table, name=name) for name in SERIES},
+    "speed": speed_table,
     "warmer": warmer_table,
     "nodes": nodes_table,
-    "stages": stages_table,
-    "ngram": lambda found: stages_table(found, "ngram"),
+    "stages": lambda found: stages_table(found, 4, 6, 1.0, "shipped"),
+    "stages_long": lambda found: stages_table(found, 3, 12, 0.4, "shipped"),
+    "stages_ngram": lambda found: stages_table(found, 4, 4, 1.0, "ngram"),
+    "ngram": ngram_table,
     "quality": lambda found: quality_table(found, METHODS),
     "controls": lambda found: quality_table(found, _controls()),
     "forward": forward_table,
@@ -401,44 +430,26 @@ def plot(found: Found, folder: Path) -> list[Path]:
                 x, y, yerr=half, marker="o", ms=4, capsize=2, color=COLOURS[scheme], label=scheme
             )
 
-    panels: list[tuple[str, str, Sequence[float], Sequence[str], Callable[[str, float], Any]]] = [
-        (
-            "length",
-            "draft length L (K = 4; block: K = 1)",
-            (1, 2, 4, 6, 8, 12, 16, 24),
-            ("block", "spectr", "ranked_block"),
-            lambda scheme, v: _get(found, cell(scheme, 4, int(v))),
-        ),
-        (
-            "drafts",
-            "drafts K (L = 6)",
-            (1, 2, 4, 8, 16),
-            MULTI_DRAFT,
-            lambda scheme, v: _get(found, cell(scheme, int(v), 6)),
-        ),
-        (
-            "temperature",
-            "temperature (K = 4, L = 6; block: K = 1)",
-            (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-            ("block", "spectr", "ranked_block"),
-            lambda scheme, v: _get(found, cell(scheme, 4, 6, v)),
-        ),
-    ]
-    for name, label, values, schemes, at in panels:
-        figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
-        for scheme in schemes:
-            have = [(v, r) for v in values if (r := at(scheme, v)) is not None]
-            curve(left, scheme, [(v, per_call(r)) for v, r in have])
-            curve(right, scheme, [(v, speed_up(r)) for v, r in have])
-        left.set(xlabel=label, ylabel="tokens per target call")
-        right.set(xlabel=label, ylabel="speed-up over autoregressive")
-        right.axhline(1, color="black", lw=0.6, ls=":")
-        left.legend(fontsize=8)
+    for name, series in SERIES.items():
+        figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
+        for scheme in series.schemes:
+            have = [(v, r) for v in series.values if (r := _get(found, series.at(scheme, v)))]
+            curve(axes, scheme, [(v, per_call(r)) for v, r in have])
+        axes.set(xlabel=series.label, ylabel="tokens per target call")
         if name == "drafts":
-            for axes in (left, right):
-                axes.set_xscale("log", base=2)
-                axes.set_xticks(values, [str(v) for v in values])
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(series.values, [str(v) for v in series.values])
+        axes.legend(fontsize=8)
         save(figure, name)
+
+    figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
+    for scheme in ("block", "spectr", "ranked_block"):
+        have = [(v, r) for v in LENGTHS if (r := _get(found, speed_cell(scheme, 4, v)))]
+        curve(axes, scheme, [(v, speed_up(r)) for v, r in have])
+    axes.axhline(1, color="black", lw=0.6, ls=":")
+    axes.set(xlabel=SERIES["lengths"].label, ylabel="speed-up over autoregressive decoding")
+    axes.legend(fontsize=8)
+    save(figure, "speed")
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
     results = [r for r in found.values() if "configuration" in r and _plain_cell(r)]

@@ -1,8 +1,9 @@
 """The experiments: one JSON line for each configuration, resumable, paired by prompt.
 
 A configuration decodes the same prompts as every other one of its pair, all together in one batch,
-for block efficiency, nodes and text; and a few of them one at a time, each next to autoregressive
-decoding of the same prompt, for seconds.  A killed run loses the line it was writing and no other.
+for block efficiency, nodes and text.  Seconds have configurations of their own (`speed_cell`): a
+few prompts one at a time, each next to autoregressive decoding of the same prompt.  A killed run
+loses the line it was writing and no other.
 """
 
 import hashlib
@@ -29,6 +30,9 @@ from draftproof.fast.decoding.rounds import (
 from draftproof.fast.rows import rows_from_logits
 
 MULTI_DRAFT = ("spectr", "traversal", "multipath", "kseq_block", "spectr_gbv", "ranked_block")
+LENGTHS = (1, 2, 4, 8, 12, 16, 24)
+DRAFTS = (1, 2, 4, 8)
+TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 METHODS = ("token_by_token", "block", "greedy_block", *MULTI_DRAFT)
 """The methods of the papers' tables and the two of this project; autoregressive decoding apart."""
 
@@ -49,7 +53,7 @@ class Configuration:
     options: dict[str, Any] = field(default_factory=dict)
     prompts: int = 48
     tokens: int = 96
-    timed: int = 3
+    timed: int = 0
 
     @property
     def key(self) -> str:
@@ -86,6 +90,15 @@ def cell(
     )
 
 
+def speed_cell(
+    scheme: str, drafts: int, length: int, temperature: float = 1.0, pair: str = "shipped"
+) -> Configuration:
+    """The configuration that measures seconds for a shape."""
+    if pair == "ngram":
+        return cell(scheme, drafts, length, temperature, pair, prompts=2, tokens=24, timed=2)
+    return cell(scheme, drafts, length, temperature, pair, prompts=4, timed=4)
+
+
 def _methods(pair: str) -> Iterator[Configuration]:
     for drafts, length, temperature in ((4, 6, 1.0), (8, 8, 1.0), (2, 4, 1.0), (3, 12, 0.4)):
         for scheme in METHODS:
@@ -93,22 +106,22 @@ def _methods(pair: str) -> Iterator[Configuration]:
 
 
 def _lengths(pair: str) -> Iterator[Configuration]:
-    for length in (1, 2, 4, 6, 8, 12, 16, 24):
+    for length in LENGTHS:
         for scheme in ("block", "spectr", "ranked_block"):
             yield cell(scheme, 4, length, pair=pair)
 
 
 def _drafts(pair: str) -> Iterator[Configuration]:
-    for drafts in (1, 2, 4, 8, 16):
+    for drafts in DRAFTS:
         for scheme in MULTI_DRAFT:
             yield cell(scheme, drafts, 6, pair=pair)
 
 
 def _temperatures(pair: str) -> Iterator[Configuration]:
-    for temperature in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+    for temperature in TEMPERATURES:
         for scheme in ("block", "spectr", "ranked_block"):
             yield cell(scheme, 4, 6, temperature, pair)
-    for warmer in (0.6, 0.8, 1.0):
+    for warmer in (0.7, 1.0):
         for scheme in ("block", "spectr", "ranked_block"):
             yield cell(scheme, 4, 6, 0.4, pair, draft_temperature=warmer)
 
@@ -117,20 +130,36 @@ def _nodes(pair: str) -> Iterator[Configuration]:
     """Trees of about 8, 16 and 32 distinct nodes, each method with the shapes that suit it."""
     for length in (8, 16, 32):
         yield cell("block", 1, length, pair=pair)
-    for drafts, length in ((2, 4), (2, 5), (2, 9), (4, 3), (4, 5), (4, 6), (4, 10), (8, 3), (8, 5)):
+    for drafts, length in ((2, 4), (2, 9), (4, 3), (4, 5), (4, 10), (8, 2), (8, 5)):
         for scheme in ("spectr", "ranked_block"):
             yield cell(scheme, drafts, length, pair=pair)
 
 
 def _quality(pair: str) -> Iterator[Configuration]:
     for scheme in (AUTOREGRESSIVE, *METHODS, *CONTROLS):
-        yield cell(scheme, 4, 6, 1.0, pair, prompts=128)
+        yield cell(scheme, 4, 6, 1.0, pair, prompts=128, tokens=64)
 
 
 def _ngram(_: str) -> Iterator[Configuration]:
-    size = {"prompts": 12, "tokens": 32, "timed": 1}
-    for scheme in (AUTOREGRESSIVE, *METHODS):
-        yield cell(scheme, 4, 4, pair="ngram", **size)
+    for scheme in METHODS:
+        yield ngram_cell(scheme)
+
+
+def ngram_cell(scheme: str) -> Configuration:
+    """The n-gram pair at K = 4, L = 4."""
+    return cell(scheme, 4, 4, pair="ngram", prompts=16, tokens=32)
+
+
+def _speed(pair: str) -> Iterator[Configuration]:
+    for scheme in METHODS:
+        yield speed_cell(scheme, 4, 6, pair=pair)
+    for length in LENGTHS:
+        for scheme in ("block", "spectr", "ranked_block"):
+            yield speed_cell(scheme, 4, length, pair=pair)
+    for scheme in METHODS:
+        yield speed_cell(scheme, 3, 12, 0.4, pair)
+    for scheme in METHODS:
+        yield speed_cell(scheme, 4, 4, pair="ngram")
 
 
 EXPERIMENTS: dict[str, Callable[[str], Iterator[Configuration]]] = {
@@ -141,6 +170,7 @@ EXPERIMENTS: dict[str, Callable[[str], Iterator[Configuration]]] = {
     "nodes": _nodes,
     "quality": _quality,
     "ngram": _ngram,
+    "speed": _speed,
 }
 """Experiment name -> its configurations on a pair.  "forward" is measured apart."""
 

@@ -5,6 +5,7 @@ long its context may be, which tokens end a text, and how to start a `Scorer` fo
 """
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def load_model(
     ``dtype``: float16, bfloat16, float32, float64, or "auto" for the one it was saved in.
     Raises ``ValueError`` naming the argument for a model that cannot be loaded.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     if dtype != "auto" and dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}, expected auto, {', '.join(DTYPES)}")
@@ -133,16 +134,27 @@ def load_model(
     except (OSError, ValueError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise ValueError(f"model {path!r} cannot be loaded: {first}") from error
-    tokenizer: Tokenizer | None
-    if getattr(model.config, "draftproof_tokenizer", None) == "bytes":
-        tokenizer = ByteTokenizer()
-    else:
-        try:
-            with _quiet_transformers():
-                tokenizer = PretrainedTokenizer(AutoTokenizer.from_pretrained(path))
-        except (OSError, ValueError, KeyError, ImportError):
-            tokenizer = None
-    return wrap(model, path, tokenizer, attention)
+    return wrap(model, path, _load_tokenizer(path, model.config), attention)
+
+
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
+
+
+def _load_tokenizer(path: str, config: Any) -> Tokenizer | None:
+    """The tokenizer saved beside a model, None if there is none."""
+    from transformers import AutoTokenizer
+
+    if getattr(config, "draftproof_tokenizer", None) == "bytes":
+        return ByteTokenizer()
+    folder = Path(path)
+    # For a folder without a tokenizer, transformers may make up an empty one.
+    if folder.is_dir() and not any(any(folder.glob(name)) for name in TOKENIZER_FILES):
+        return None
+    try:
+        with _quiet_transformers():
+            return PretrainedTokenizer(AutoTokenizer.from_pretrained(path))
+    except (OSError, ValueError, KeyError, ImportError):
+        return None
 
 
 def pair(draft: LanguageModel, target: LanguageModel, vocabulary: int | None = None) -> Pair:
@@ -196,4 +208,10 @@ def load_pair(
 
 def shipped_pair(device: str = "cpu", dtype: str = "float32", attention: str = "auto") -> Pair:
     """The byte-level pair inside the package; see ``shipped/MODEL_CARD.md``."""
-    return load_pair(str(SHIPPED / "draft"), str(SHIPPED / "target"), device, dtype, attention)
+    draft, target = (
+        dataclasses.replace(
+            load_model(str(SHIPPED / name), device, dtype, attention), name=f"shipped-{name}"
+        )
+        for name in ("draft", "target")
+    )
+    return pair(draft, target)

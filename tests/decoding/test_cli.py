@@ -1,0 +1,127 @@
+"""The commands, as a user runs them."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from draftproof.fast.decoding import experiments as ex
+from draftproof.fast.decoding.cli import experiment, generate
+
+
+@pytest.fixture
+def run():
+    return CliRunner().invoke
+
+
+def test_generate_streams_text_from_the_shipped_pair(run):
+    result = run(generate, ["--prompt", "In the beginning", "--max-new-tokens", "40"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("In the beginning")
+    assert len(result.stdout) > 50
+    again = run(generate, ["--prompt", "In the beginning", "--max-new-tokens", "40"])
+    assert again.stdout == result.stdout
+    other = run(generate, ["--prompt", "In the beginning", "--max-new-tokens", "40", "--seed", "9"])
+    assert other.stdout != result.stdout
+
+
+def test_generate_reports_and_writes_json(run, tmp_path):
+    file = tmp_path / "report.json"
+    arguments = ["--prompt", "Blessed", "--prompt", "And God said", "--scheme", "block"]
+    arguments += ["--max-new-tokens", "24", "--temperature", "0", "--report", "--json", str(file)]
+    result = run(generate, arguments)
+    assert result.exit_code == 0, result.output
+    report = json.loads(file.read_text())
+    assert (report["scheme"], report["drafts"], report["prompts"]) == ("block", 1, 2)
+    assert report["speed_up"] > 0
+    assert [g["seed"] for g in report["generations"]] == [0, 1]
+    assert "block efficiency" in result.stderr
+    for generation in report["generations"]:
+        assert generation["prompt"] + generation["text"] in result.stdout
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scheme", "nonsense"], "scheme is 'nonsense'"),
+        (["--drafts", "0"], "drafts is 0"),
+        (["--length", "0"], "length is 0"),
+        (["--scheme", "block", "--drafts", "3"], "verifies one draft"),
+        (["--max-new-tokens", "600"], "needs a context of"),
+        (["--temperature", "-1"], "temperature is -1"),
+        (["--target", "somewhere"], "give both --target and --draft"),
+        (["--target", "/nowhere", "--draft", "/nowhere"], "cannot be loaded"),
+        (["--device", "cuda:99"], "cuda:99"),
+    ],
+)
+def test_bad_input_exits_2_with_one_message(arguments, message, run):
+    result = run(generate, ["--prompt", "And", *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_generate_stops_at_a_string(run):
+    arguments = ["--prompt", "And God said", "--max-new-tokens", "80", "--seed", "3"]
+    whole = run(generate, arguments).stdout
+    cut = run(generate, [*arguments, "--stop", " the "]).stdout
+    assert whole.startswith(cut.rstrip("\n"))
+    assert " the " not in cut[len("And God said") :]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    cells = [
+        ex.cell("block", 1, 3, prompts=2, tokens=16, timed=1),
+        ex.cell("spectr", 2, 3, prompts=2, tokens=16, timed=1),
+    ]
+    monkeypatch.setattr(ex, "EXPERIMENTS", {"methods": lambda _: iter(cells)})
+    return cells
+
+
+def test_experiment_measures_writes_and_resumes(run, few, tmp_path, monkeypatch):
+    out = ["--out", str(tmp_path)]
+    result = run(experiment, ["methods", *out])
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "results.jsonl").read_text()
+    assert {json.loads(line)["key"] for line in lines.splitlines()} == {c.key for c in few}
+
+    def refuse(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(ex, "run", refuse)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: methods -->\n<!-- end -->\n")
+    figures = tmp_path / "figures"
+    result = run(experiment, ["methods", *out, "--page", str(page), "--figures", str(figures)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "results.jsonl").read_text() == lines
+    assert "| method |" in page.read_text()
+    assert {file.suffix for file in figures.iterdir()} == {".png"}
+
+
+def test_an_interrupted_experiment_says_how_to_go_on(run, few, tmp_path, monkeypatch):
+    measure = ex.run
+    done = []
+
+    def interrupted(*arguments):
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return measure(*arguments)
+
+    monkeypatch.setattr(ex, "run", interrupted)
+    result = run(experiment, ["methods", "--out", str(tmp_path)])
+    assert result.exit_code == 130
+    assert "goes on from there" in result.stderr
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+    monkeypatch.setattr(ex, "run", measure)
+    assert run(experiment, ["methods", "--out", str(tmp_path)]).exit_code == 0
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_an_unknown_experiment_is_named(run, tmp_path):
+    result = run(experiment, ["nonsense", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "there is no experiment 'nonsense'; there are methods" in result.stderr
