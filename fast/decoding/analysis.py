@@ -423,6 +423,10 @@ def plot(found: Found, folder: Path) -> list[Path]:
         pyplot.close(figure)
         files.append(path)
 
+    def legend(axes: Any) -> None:
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(fontsize=8)
+
     def curve(axes: Any, scheme: str, points: list[tuple[float, Estimate]]) -> None:
         if points:
             x, y, half = zip(*((v, e.value, e.half) for v, e in points))
@@ -439,7 +443,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
         if name == "drafts":
             axes.set_xscale("log", base=2)
             axes.set_xticks(series.values, [str(v) for v in series.values])
-        axes.legend(fontsize=8)
+        legend(axes)
         save(figure, name)
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
@@ -448,7 +452,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
         curve(axes, scheme, [(v, speed_up(r)) for v, r in have])
     axes.axhline(1, color="black", lw=0.6, ls=":")
     axes.set(xlabel=SERIES["lengths"].label, ylabel="speed-up over autoregressive decoding")
-    axes.legend(fontsize=8)
+    legend(axes)
     save(figure, "speed")
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
@@ -458,7 +462,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
         points = sorted((per_call(r, "nodes").value, per_call(r).value) for r in own)
         axes.plot(*zip(*points), "o", ms=4, color=COLOURS[scheme], label=scheme) if points else None
     axes.set(xlabel="distinct nodes per target call", ylabel="tokens per target call", xscale="log")
-    axes.legend(fontsize=8)
+    legend(axes)
     save(figure, "nodes")
 
     times = [r for r in found.values() if FORWARD in r]

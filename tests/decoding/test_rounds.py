@@ -145,16 +145,20 @@ def test_the_end_of_a_text_inside_an_accepted_prefix(scheme, pair):
     assert inside >= 3
 
 
+def collect(pieces):
+    return lambda i, piece: pieces[i].append(piece)
+
+
 def test_stop_strings_end_the_text_before_them(shipped):
     prompt, seed = "And it came to pass", 4
     whole = generate(shipped, [prompt], [seed], Settings(max_new_tokens=60)).generations[0]
     for stop in {whole.text[i : i + n] for i in (3, 17, 30) for n in (1, 2, 5)}:
-        pieces = []
+        pieces = {0: []}
         settings = Settings(max_new_tokens=60, stop=(stop, "never to be seen"))
-        decoded = generate(shipped, [prompt], [seed], settings, lambda _, p: pieces.append(p))
+        decoded = generate(shipped, [prompt], [seed], settings, collect(pieces))
         (generation,) = decoded.generations
         assert generation.finish == "stop"
-        assert generation.text == whole.text[: whole.text.index(stop)] == "".join(pieces)
+        assert generation.text == whole.text[: whole.text.index(stop)] == "".join(pieces[0])
         # The tokens end with the one that completes the stop string, whatever the round did.
         assert len(generation.tokens) == len(
             whole.text[: whole.text.index(stop) + len(stop)].encode()
@@ -170,7 +174,7 @@ def test_streamed_pieces_make_the_text(scheme, shipped):
         ["In the beginning", "Blessed"],
         [1, 2],
         settings,
-        lambda i, piece: pieces[i].append(piece),
+        collect(pieces),
     )
     for i, generation in enumerate(decoded.generations):
         assert "".join(pieces[i]) == generation.text
