@@ -4,7 +4,8 @@ An optimal coupling always has this form. The weights of a set of drafts come fr
 transport plan of the sets to the tokens, solved exactly as a maximum flow: set S has supply P(S),
 token v demand q(v), and S may only serve its own tokens; what a set cannot place is spread evenly
 over its tokens. Then the law R of the chosen draft has Σ min(R, q) = α*, for any law of the drafts.
-Exponential in K, so for small vocabularies: `transport` has the same acceptance for i.i.d. drafts.
+Exponential in K: beyond `MOST_SETS` sets i.i.d. drafts get the weights of the score plan of
+`transport`, which has the same acceptance.
 Source: Khisti et al. (2410.18234, theorem 1), who give K = 2 in closed form.
 """
 
@@ -13,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import permutations
+from math import comb
 from typing import Literal
 
 from draftproof.reference.chance import Chance
 from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
-from draftproof.reference.couplings.transport import verified
+from draftproof.reference.couplings.transport import transport, verified
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, total
 from draftproof.reference.optima import independent_draft_sets
@@ -26,6 +28,9 @@ from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts
 
 __all__ = ["SCHEME", "canonical", "distinct_draft_sets", "optimal_plan", "verify"]
+
+MOST_SETS = 5000
+"""The largest number of multisets of drafts for which the flow is solved."""
 
 Sets = Mapping[frozenset[int], Number]
 DraftLaw = Literal["iid", "without_replacement"]
@@ -113,8 +118,11 @@ def canonical(
     draft_law: DraftLaw = "iid",
 ) -> int:
     """The chosen draft coupled maximally with the target, given all candidates."""
-    tokens = frozenset(candidates[k] for k in range(len(candidates)))
-    weights, chosen = _weights(draft_row, target_row, len(candidates), draft_law)
+    n = len(candidates)
+    if draft_law == "iid" and comb(len(draft_row) + n - 1, n) > MOST_SETS:
+        return transport(chance, candidates, draft_row, target_row)
+    tokens = frozenset(candidates[k] for k in range(n))
+    weights, chosen = _weights(draft_row, target_row, n, draft_law)
     # A set that cannot be drawn is only ever given by hand: any weights will do.
     given = weights.get(tokens) or dict.fromkeys(tokens, ONE / len(tokens))
     return answer(chance, candidates, verified(given, chosen, target_row))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from draftproof.reference.chance import TOKEN, Accept, enumerate_law
 from draftproof.reference.clip import DEFAULT_GRID, kept_mass, smallest_scale
+from draftproof.reference.couplings import canonical
 from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
 from draftproof.reference.couplings.canonical import (
     distinct_draft_sets,
@@ -88,6 +89,14 @@ def test_canonical_is_optimal() -> None:
     for p, q in rows(300, 4):
         for n in (1, 2, 3):
             assert accepted("canonical", p, q, n) == best(p, q, n)
+
+
+def test_canonical_of_many_sets_is_optimal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canonical, "MOST_SETS", 3)
+    for p, q in rows(100, 4):
+        result = examine("canonical", one_token(p, q, 2))
+        assert result.expected_accepted_length == best(p, q, 2)
+        assert result.total_variation == 0
 
 
 def test_canonical_is_optimal_for_drafts_without_replacement() -> None:
