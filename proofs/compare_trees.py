@@ -27,14 +27,18 @@ from decision_tree import (
     Instance,
     Tree,
     count_nodes,
+    draw_hub,
     draw_iid,
     draw_without_replacement,
     first_difference,
     scheme_tree,
 )
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.models import Prefix
-from draftproof.reference.numbers import rational
+from draftproof.reference.chance import Chance
+from draftproof.reference.couplings import canonical, transport
+from draftproof.reference.models import Model, Prefix
+from draftproof.reference.numbers import ZERO, rational
+from draftproof.reference.rows import Row
 
 HERE = Path(__file__).parent
 ORACLE = Path(os.environ.get("DRAFTPROOF_ORACLE", HERE / "build" / "oracle"))
@@ -53,12 +57,16 @@ class Wiring:
     length: tuple[int, ...]
     options: Callable[[Instance], dict[str, Any]] = lambda instance: {}
     stateful: bool = False
-    without_replacement: bool = False
-    selects: bool = False
+    draw_drafts: Callable[[Chance, Instance, Model], list[Prefix]] = draw_iid
+    ranks: bool = False
+    choose: Callable[[Row, Row, Prefix], Row] | None = None
+    """The law of the chosen candidate, given the two rows and the candidates."""
+    leaves: int = 40
+    """About how many tuples of drafts an instance may have."""
 
-    def random(self, generator: random.Random, leaves: int = 40) -> Instance:
+    def random(self, generator: random.Random, leaves: int | None = None) -> Instance:
         """A random instance of this scheme."""
-        return random_instance(generator, self, leaves)
+        return random_instance(generator, self, leaves or self.leaves)
 
     def tree(self, instance: Instance, verify: Any = None) -> Tree:
         """The tree of the reference (or of another `verify` in its place)."""
@@ -66,7 +74,7 @@ class Wiring:
             verify or SCHEMES[self.scheme].verify,
             instance,
             stateful=self.stateful,
-            draw_drafts=draw_without_replacement if self.without_replacement else draw_iid,
+            draw_drafts=self.draw_drafts,
             options=self.options(instance),
         )
 
@@ -84,6 +92,20 @@ def _ranking(instance: Instance) -> dict[str, Any]:
     }
 
 
+def _of_candidates(chosen: dict[int, Any], vocab: int) -> Row:
+    return tuple(chosen.get(v, ZERO) for v in range(vocab))
+
+
+def _canonical_choice(p: Row, q: Row, candidates: Prefix) -> Row:
+    weights, _ = canonical._weights(p, q, len(candidates), "iid")
+    return _of_candidates(weights[frozenset(candidates)], len(p))
+
+
+def _transport_choice(p: Row, q: Row, candidates: Prefix) -> Row:
+    plan = transport.score_plan(p, q, len(candidates))
+    return _of_candidates(transport.selection(plan, p, candidates), len(p))
+
+
 TWO, FEW = (0, 1, 2, 2, 2, 3), (0, 1, 2, 2, 2, 3)
 LONG, SOME = (0, 1, 2, 3), (0, 1, 1, 2, 2)
 WIRINGS: dict[str, Wiring] = {
@@ -93,8 +115,11 @@ WIRINGS: dict[str, Wiring] = {
         Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
         Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
         Wiring("without_replacement", "without_replacement", (0, 1, 2, 3), (1,),
-               without_replacement=True),
+               draw_drafts=draw_without_replacement),
         Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
+        Wiring("canonical", "canonical", (1, 2, 3), (1,), choose=_canonical_choice),
+        Wiring("transport", "transport", (1, 2, 3), (1,), choose=_transport_choice),
+        Wiring("spechub", "spechub", (2,), (1,), draw_drafts=draw_hub),
         Wiring("token_by_token", "token_by_token", (1,), LONG),
         Wiring("block", "block", (1,), LONG),
         Wiring("greedy_block", "greedy_block", (1,), LONG, stateful=True),
@@ -106,10 +131,11 @@ WIRINGS: dict[str, Wiring] = {
                lambda instance: {"scale": "unit"}, stateful=True),
         Wiring("spectr_gbv:kseq", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
                lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
+        Wiring("traversal", "traversal", TWO, (0, 1, 1, 2, 2, 2, 3)),
         Wiring("multipath", "multipath", FEW, SOME),
-        Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, selects=True),
+        Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, ranks=True, leaves=20),
         Wiring("ranked_block:stateful", "ranked_block:stateful", (1, 2, 2, 3), SOME, _ranking,
-               stateful=True, selects=True),
+               stateful=True, ranks=True, leaves=20),
     )
 }
 
@@ -152,7 +178,7 @@ def random_instance(generator: random.Random, wiring: Wiring, leaves: int = 40) 
         draft_rows[prefix], target_rows[prefix] = p, q
     grid = generator.choice((1, 2, 3, 4, 7, 10, 2**20))
     instance = Instance(vocab, drafts, length, draft_rows, target_rows, grid)
-    return _with_ranking(generator, instance) if wiring.selects else instance
+    return _with_ranking(generator, instance) if wiring.ranks else instance
 
 
 def _with_ranking(generator: random.Random, instance: Instance) -> Instance:
@@ -192,12 +218,19 @@ def line(wiring: Wiring, instance: Instance) -> str:
     )
     sizes = f"{instance.vocab} {instance.drafts} {instance.length} {instance.grid}"
     text = f"{wiring.oracle} {sizes} {len(instance.target_rows)} {rows}"
-    if wiring.selects:
+    if wiring.ranks:
         law = [high - low for low, high in pairwise(instance.label_edges)]
         text += f" {len(law)} {numbers(law)} {len(instance.ratio_edges)}"
         text += f" {numbers(instance.ratio_edges)} {len(instance.proposals)}"
         for prefix, matrix in instance.proposals.items():
             text += f" {context(prefix)} {' '.join(map(numbers, matrix))}"
+    if wiring.choose is not None:
+        p, q = instance.draft_rows[()], instance.target_rows[()]
+        drafted = [v for v in range(instance.vocab) if p[v] != 0]
+        tuples = list(product(drafted, repeat=instance.drafts))
+        text += f" {len(tuples)}"
+        for candidates in tuples:
+            text += f" {context(candidates)} {numbers(wiring.choose(p, q, candidates))}"
     return text
 
 
@@ -334,7 +367,7 @@ def write_vectors(count: int, seed: int) -> None:
         vectors = []
         for instance, tree in zip(instances, trees):
             options: dict[str, Any] = {"grid": instance.grid}
-            if wiring.selects:
+            if wiring.ranks:
                 options["label_edges"] = _row_text(instance.label_edges)
                 options["ratio_edges"] = _row_text(instance.ratio_edges)
                 options["proposals"] = {

@@ -32,10 +32,10 @@ from draftproof.reference.chance import (
     check_weights,
 )
 from draftproof.reference.models import Model, Prefix
-from draftproof.reference.numbers import ZERO, Number, total
+from draftproof.reference.numbers import ONE, ZERO, Number, total
 from draftproof.reference.rows import normalise
 from draftproof.reference.scheme import Outcome
-from draftproof.reference.tree import FixedDrafts
+from draftproof.reference.tree import FixedDrafts, hub_of
 
 __all__ = ["Instance", "Tree", "decision_tree", "first_difference", "scheme_tree"]
 
@@ -163,6 +163,17 @@ def draw_without_replacement(chance: Chance, instance: Instance, draft: Model) -
         left = tuple(ZERO if (v,) in paths else p for v, p in enumerate(row))
         paths.append((chance.draw(left if total(left) else row, Draft(k, 1)),))
     return paths
+
+
+def draw_hub(chance: Chance, instance: Instance, draft: Model) -> list[Prefix]:
+    """The pair of SpecHub: one of the two is the hub, the likeliest token of the row."""
+    row = draft(())
+    hub = hub_of(row)
+    first = chance.draw(row, Draft(0, 1))
+    others = [ZERO if v == hub else p for v, p in enumerate(row)]
+    only_hub = [ONE if v == hub else ZERO for v in range(len(row))]
+    free = first == hub and any(others)
+    return [(first,), (chance.draw(others if free else only_hub, Draft(1, 1)),)]
 
 
 def scheme_tree(

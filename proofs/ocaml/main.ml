@@ -39,6 +39,8 @@ let answer line =
   | "canonical" | "transport" ->
     let rows = repeat (int ()) (fun () -> let c = context () in let r = row () in (c, r)) in
     tree_choose vs pd qt k (magic (model rows []))
+  | "spechub" -> tree_spechub vs pd qt
+  | "traversal" -> tree_traversal vs pd qt k l
   | "token_by_token" -> tree_token_by_token vs pd qt l
   | "block" -> tree_block vs pd qt l
   | "spectr" -> tree_spectr_kseq vs pd qt g k l

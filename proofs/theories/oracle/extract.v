@@ -7,7 +7,8 @@ Set Warnings "-extraction".
 Extraction Language OCaml.
 
 Extraction "oracle.ml" tree_maximal tree_kseq tree_recursive_rejection tree_without_replacement
-  tree_target_match tree_choose tree_token_by_token tree_block tree_spectr_kseq
+  tree_target_match tree_choose tree_spechub tree_traversal
+  tree_token_by_token tree_block tree_spectr_kseq
   tree_spectr_recursive_rejection tree_spectr_target_match tree_kseq_block tree_greedy_block
   tree_spectr_gbv tree_ranked_block
   tree_ranked_block_stateful tree_multipath model fr tab.

@@ -6,8 +6,7 @@ From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability rationals.
 From Draftproof.programs Require Import maximal drafting recursive_rejection kseq token_by_token
    block target_match spectr scan walk kseq_block spectr_gbv greedy_block selection ranked_block
-   ranked_block_design ranked_greedy_block multipath
-   contract.
+   ranked_block_design ranked_greedy_block multipath traversal spechub contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -71,8 +70,16 @@ Definition tree_without_replacement :=
 Definition tree_target_match := coupled (fun=> p) (answer vs q).
 (* The candidate is chosen by the row that a table gives for the candidates' tokens. *)
 Definition tree_choose (choice : seq nat -> nat -> F) :=
-  coupled (fun=> p) (choose_coupling vs (fun=> p) K choice q).
+  let row f := tab [seq f v | v <- vs] in
+  let r := row (chosen_law vs (fun=> p) K choice) in
+  coupled (fun=> p) (fun xs => answer vs (row (verified vs choice q r xs)) xs).
 
+(* The hub is the likeliest token, the first among equals. *)
+Definition tree_spechub :=
+  let hub := foldl (fun a v => if qc_ltb (p a) (p v) then v else a) (head 0%N vs) vs in
+  stateless (one_token qt (hub_drafter hub p) (spechub vs hub p q) 2 [::]).
+
+Definition tree_traversal := stateless (traversal vs pd qt (masked vs) K L [::]).
 Definition tree_token_by_token := stateless (token_by_token vs pd qt L [::]).
 Definition tree_block := stateless (block_contract vs pd qt L [::]).
 Definition tree_spectr_kseq := stateless (spectr pd qt (node_kseq vs pd qt rho) K L [::]).
