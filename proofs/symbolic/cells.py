@@ -14,6 +14,7 @@ claimed.
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class Space:
         self._points: list[list[int]] | None = None
         self._signs: dict[Polynomial, list[int]] = {}
         self._factors: dict[Polynomial, Any] = {}
+        self._results: dict[Any, Any] = {}
 
     def variable(self, name: str) -> Quantity:
         """The variable called `name`."""
@@ -77,6 +79,13 @@ class Space:
         for entry in (*entries, last):
             self.assume_at_least_zero(entry)
         return (*entries, last)
+
+    def compute(self, operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        """operation(a, b) on rational functions; every run of a program asks for the same ones."""
+        key = operation, a, b
+        if key not in self._results:
+            self._results[key] = operation(a, b)
+        return self._results[key]
 
     def factors(self, polynomial: Polynomial) -> Any:
         """A rational coefficient and the irreducible factors with their powers."""
@@ -416,9 +425,12 @@ class Quantity:
             return self.space.field(QQ(int(other.numerator), int(other.denominator)))
         return None
 
+    def _with(self, operation: Callable[[Any, Any], Any], other: Any) -> Quantity:
+        return Quantity(self.space, self.space.compute(operation, self.value, other))
+
     def __add__(self, other: object) -> Any:
         value = self._other(other)
-        return NotImplemented if value is None else Quantity(self.space, self.value + value)
+        return NotImplemented if value is None else self._with(operator.add, value)
 
     __radd__ = __add__
 
@@ -427,14 +439,14 @@ class Quantity:
 
     def __sub__(self, other: object) -> Any:
         value = self._other(other)
-        return NotImplemented if value is None else Quantity(self.space, self.value - value)
+        return NotImplemented if value is None else self._with(operator.sub, value)
 
     def __rsub__(self, other: object) -> Any:
         return -(self - other)
 
     def __mul__(self, other: object) -> Any:
         value = self._other(other)
-        return NotImplemented if value is None else Quantity(self.space, self.value * value)
+        return NotImplemented if value is None else self._with(operator.mul, value)
 
     __rmul__ = __mul__
 
@@ -445,7 +457,7 @@ class Quantity:
         divisor = Quantity(self.space, value)
         if divisor == 0:
             raise ZeroDivisionError(f"{self} / {divisor}")
-        return Quantity(self.space, self.value / value)
+        return self._with(operator.truediv, value)
 
     def __rtruediv__(self, other: object) -> Any:
         value = self._other(other)
@@ -461,7 +473,7 @@ class Quantity:
         value = self._other(other)
         if value is None:
             return NotImplemented
-        return _CURRENT[-1].decide(Quantity(self.space, self.value - value), signs)
+        return _CURRENT[-1].decide(self._with(operator.sub, value), signs)
 
     def __lt__(self, other: object) -> Any:
         return self._sign_in(other, frozenset({-1}))
