@@ -1,11 +1,13 @@
 (* Every law R of paths with R(H) >= p(H)^K for all H is the law of one of K i.i.d. drafts, suitably
-   selected; so the stateless optimum of K drafts is the best E[tau] of block verification over such R. *)
+   selected; so the stateless optimum of K drafts is the best E[tau] of block verification over such R,
+   and the full optimum the best sum of min(R, q).                                             *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
-From Draftproof.programs Require Import maximal drafting validity block selection selection_plan.
-From Draftproof.theorems Require Import maximal block running block_optimal paths expected_length
-   selection selection_optimal drift flow plan.
+From Draftproof.programs Require Import maximal drafting validity block selection scan spectr_gbv
+   greedy_block selection_plan.
+From Draftproof.theorems Require Import maximal block running block_optimal paths scan
+   expected_length greedy_block greedy_block_optimal selection selection_optimal drift flow plan.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -206,5 +208,88 @@ split=> [ver wv lv vv|rr drr rH].
   have [rr [d1 _ d3 _ d5]] := selection_bound vs_uniq dpd dqt wv lv vv.
   by exists rr.
 by have [ver [v1 v1' v2 _ v4]] := selection_attained drr rH; exists ver.
+Qed.
+
+(* --- The full optimum: any coupling of the drafts with the text ------------------------------- *)
+(* The best over the laws R of sum_i sum_x min(R(x), q(x)). *)
+Notation shared D rr L c := (\sum_(0 <= i < L) SS vs i.+1 (fun s => Order.min (pmass rr c s) (pmass D c s))).
+
+(* Any joint law of the K drafts, the number of one of them, and the target text. *)
+Theorem full_bound K L L' c (D : seq V -> V -> R) (m : prog (seq (seq V) * (nat * seq V))) :
+  (forall x, is_dist vs (D x)) -> (L <= L')%N -> wf vs m -> always (fun o => o.2.1 < K.+1)%N m ->
+  (forall F, E vs m (fun o => F o.1) = E vs (drafts pd K.+1 L c) F) ->
+  (forall f, E vs m (fun o => f o.2.2) = E vs (generate D L' c) f) ->
+  exists rr, [/\ forall x, is_dist vs (rr x), dominates K.+1 L c rr
+    & E vs m (fun o => overlap R L c (nth [::] o.1 o.2.1, o.2.2)) <= shared D rr L c].
+Proof.
+move=> dD LL wm km mX mY.
+have [y0 y0v] : exists y, y \in vs.
+  have [_] := dpd [::]; case: (vs) => [|y s]; last by exists y; rewrite inE eqxx.
+  by rewrite big_nil => /eqP; rewrite eq_sym oner_eq0.
+pose ok (s : seq V) := all (mem vs) s && (size s == L).
+pose path (o : seq (seq V) * (nat * seq V)) := let s := nth [::] o.1 o.2.1 in if ok s then s else nseq L y0.
+have ok_path o : ok (path o).
+  rewrite /path; case: ifP => // _; rewrite /ok size_nseq eqxx andbT all_nseq /= y0v.
+  by rewrite orbT.
+pose good (ps : seq (seq V)) := all ok ps && (size ps == K.+1).
+have pathE o : good o.1 -> (o.2.1 < K.+1)%N -> path o = nth [::] o.1 o.2.1.
+  by case/andP=> /(all_nthP [::]) ao /eqP sz ko; rewrite /path ao ?sz.
+(* almost surely the drafts are good *)
+have surely (F G : seq (seq V) * (nat * seq V) -> R) :
+    (forall o, good o.1 -> (o.2.1 < K.+1)%N -> F o = G o) -> E vs m F = E vs m G.
+  move=> FG; have z : E vs m (fun o => (~~ good o.1)%:R) = 0.
+    rewrite (mX (fun ps => (~~ good ps)%:R)) -[RHS](E_0 vs (drafts pd K.+1 L c)).
+    by apply: drafts_in => ps pv pK; rewrite /good pv pK eqxx.
+  apply/eqP; rewrite -subr_eq0 E_sub -normr_le0.
+  apply: le_trans (E_norm _ wm) _.
+  have -> : E vs m (fun o => `|F o - G o|) = E vs m (fun o => (~~ good o.1)%:R * `|F o - G o|).
+    by apply: (E_always _ km) => o ko; case: (boolP (good o.1)) => go; rewrite ?mul1r // FG // subrr normr0 mulr0.
+  rewrite le_eqVlt; apply/orP; left; apply/eqP; rewrite -[RHS](E_0 vs m).
+  apply: (E_live wm) => o lo; case: (boolP (good o.1)) => go; rewrite ?mul0r //.
+  have := E_eq0 wm (fun o => ler0n R (~~ good o.1)) z lo; rewrite go /= => /eqP.
+  by rewrite oner_eq0.
+pose m1 : prog (seq V * (nat * V)) := bind m (fun o => Ret (path o, (0%N, y0))).
+have m1E f : E vs m1 f = E vs m (fun o => f (path o, (0%N, y0))) by rewrite E_bind.
+have w1 : wf vs m1 by exact: wf_bind.
+have l1 : always (fun a => (a.2.1 <= L)%N && (size a.1 == L)) m1.
+  apply: (always_bind (always_true _)) => o _ /=.
+  by case/andP: (ok_path o).
+have i1 f g : (forall a : seq V * (nat * V), all (mem vs) a.1 -> size a.1 = L -> f a = g a) -> E vs m1 f = E vs m1 g.
+  by move=> fg; rewrite !m1E; apply: E_ext => o; case/andP: (ok_path o) => pv /eqP pL; apply: fg.
+have R1 := chosen_law vs_uniq pd c w1 l1 i1.
+exists (crow vs pd L c m1); split.
+- by move=> x; exact: crow_dist.
+- move=> H; rewrite -R1 m1E -drafts_all_pow -mX.
+  rewrite (surely _ (fun o => (all H o.1)%:R * (good o.1)%:R)) => [|o go _]; last by rewrite go mulr1.
+  apply: (E_le wm km) => o ko; case: (boolP (good o.1)) => go; last by rewrite mulr0 ler0n.
+  rewrite mulr1 pathE // ler_nat; case: (boolP (all H o.1)) => // /(all_nthP [::]) ->//.
+  by case/andP: go => _ /eqP->.
+rewrite (surely _ (fun o => overlap R L c (path o, o.2.2))); last by move=> o go ko; rewrite pathE.
+pose m2 := bind m (fun o => Ret (path o, o.2.2)).
+have m2E f : E vs m2 f = E vs m (fun o => f (path o, o.2.2)) by rewrite E_bind.
+rewrite -m2E; apply: (tau_coupling_bound (crow_dist vs_uniq dpd c w1 i1) dD vs_uniq LL).
+- exact: wf_bind.
+- by move=> f; rewrite m2E -R1 m1E.
+- by move=> f; rewrite m2E mY.
+Qed.
+
+(* ... and every such value is attained: select by the plan, then greedy block verification with the
+   rows of R, carry included, is lossless and has that E[tau].                                    *)
+Theorem full_attained K L c rr : (forall x, is_dist vs (rr x)) -> dominates K.+1 L c rr ->
+  exists sel : seq (seq V) -> prog nat, (forall ps, wf vs (sel ps)) /\
+  forall D : seq V -> V -> R, (forall x, is_dist vs (D x)) ->
+  let run := bind (drafts pd K.+1 L c) (fun ps => bind (sel ps) (fun k =>
+    scan (joint_ratio rr D) (greedy_bias vs rr D) c 1 (nth [::] ps k) None)) in
+  (forall f, E vs (bind (bind run (greedy_block_out vs rr L D c)) (fun o => fill o.2 (size c + L.+1)%N o.1)) f
+             = E vs (generate D L.+1 c) f)
+  /\ E vs run (tau_of c) = shared D rr L c.
+Proof.
+move=> drr rH; have [sel [sw _ sE]] := selection_exists drr rH.
+exists sel; split=> // D dD run.
+have runE F : E vs run F = E vs (greedy_block_mark vs rr L D c) F.
+  rewrite /run E_bind [RHS]E_bind -sE; apply: E_ext => ps.
+  by rewrite E_bind.
+split=> [f|]; last by rewrite runE; exact: greedy_block_tau_min.
+by rewrite E_bind E_bind runE -E_bind -E_bind; exact: (greedy_block_valid drr).
 Qed.
 End SelExist.
