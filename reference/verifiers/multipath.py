@@ -8,7 +8,9 @@ before x (algorithm notation),
     p_sel(x|·) ∝ (A + J B(x) + J p(x|·))^K - (A + J B(x))^K.
 
 Exact because the same strict order is used to select and in the sums: with ties broken two ways it
-is biased, see `controls.multipath_released`. Source: Thomas and Pal (2602.16961).
+is biased, see `controls.multipath_released`. More drafts can accept *less*, since the largest draft
+comes to be one token almost surely: for p = q = (1/2, 1/2), L = 1 the acceptance is 1/2 + 2^-K.
+Source: Thomas and Pal (2602.16961).
 """
 
 from __future__ import annotations

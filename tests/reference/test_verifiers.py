@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -246,19 +246,7 @@ def test_a_stateful_scheme_owes_it_only_on_average() -> None:
 
 
 def toy(scheme: str, **options: Any) -> Examination:
-    draft, target = ["2/3", "1/3"], ["1/3", "2/3"]
-    prefixes = [x for n in range(3) for x in product(range(2), repeat=n)]
-    return examine(
-        scheme,
-        Instance(
-            2,
-            1,
-            2,
-            {x: row(draft) for x in prefixes if len(x) < 2},
-            {x: row(target) for x in prefixes},
-        ),
-        **options,
-    )
+    return examine(scheme, repeated(["2/3", "1/3"], ["1/3", "2/3"], 2, 1), **options)
 
 
 @pytest.mark.parametrize(
@@ -330,6 +318,31 @@ def test_ranked_block_accepts_what_its_design_says() -> None:
                 for chosen in product((False, True), repeat=len(paths)):
                     H = [x for x, inside in zip(paths, chosen, strict=True) if inside]
                     assert total(R[x] for x in H) >= total(p[x] for x in H) ** 2
+
+
+def repeated(draft: Sequence[str], target: Sequence[str], length: int, drafts: int) -> Instance:
+    """Context-free rows."""
+    prefixes = [x for n in range(length + 1) for x in product(range(len(draft)), repeat=n)]
+    rows = {x: row(draft) for x in prefixes if len(x) < length}
+    return Instance(len(draft), drafts, length, rows, {x: row(target) for x in prefixes})
+
+
+def test_more_drafts_accept_more_and_in_the_limit_everything() -> None:
+    """SpecTr-GBV on the toy: the gap L - E[τ] falls by about a fifth with each draft. (With rows
+    that the drafts do not cover the limit is less.)"""
+    instances = [repeated(["2/3", "1/3"], ["1/3", "2/3"], 2, drafts) for drafts in range(1, 8)]
+    values = [examine("spectr_gbv", i).expected_accepted_length for i in instances]
+    assert values[:3] == [rational("4/3"), rational("40/27"), rational("386/243")]
+    gaps = [2 - value for value in values]
+    assert all(after < before * rational("9/10") for before, after in pairwise(gaps))
+    assert gaps[-1] < rational("1/5")
+
+
+@pytest.mark.parametrize("drafts", range(1, 6))
+def test_multipath_can_accept_less_with_more_drafts(drafts: int) -> None:
+    result = examine("multipath", repeated(["1/2", "1/2"], ["1/2", "1/2"], 1, drafts))
+    assert result.expected_accepted_length == rational("1/2") + rational("1/2") ** drafts
+    assert result.total_variation == 0
 
 
 # Reductions, as equalities of laws.
