@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: check test lint types proofs bench docs develop clean
+.PHONY: check test lint types proofs symbolic bench docs develop clean
 
 # The environment is rebuilt only when the dependency lists change.
 .venv/.ready: pyproject.toml constraints.txt
@@ -25,7 +25,10 @@ lint: .venv/.ready
 types: .venv/.ready
 	$(BIN)/mypy -p draftproof.reference -p draftproof.fast -p draftproof.conformance
 
-proofs: .venv/.ready
+symbolic: .venv/.ready
+	$(BIN)/python proofs/symbolic/prove.py
+
+proofs: .venv/.ready symbolic
 	PYTHON=$(abspath $(BIN)/python) $(MAKE) -C proofs
 
 bench: .venv/.ready

@@ -195,7 +195,7 @@ def test_a_tie_is_refused_not_guessed() -> None:
 
 
 def test_a_structural_tie_is_refused() -> None:
-    """With two tokens, traversal tests 1 against 1 after a rejection: equal, but no bits show it."""
+    """With two tokens, traversal tests 1 against 1 after a rejection: no bits can show that."""
     with pytest.raises(UndecidedError, match="not settled by 256 bits"):
         law_bounds("traversal", logit_models(3, 2, 2), 2, 2)
 
