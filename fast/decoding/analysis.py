@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from draftproof.fast.decoding.experiments import (
+    CURVES,
     DRAFTS,
     FORWARD,
     LENGTHS,
     METHODS,
     MULTI_DRAFT,
     TEMPERATURES,
+    WARMER,
     Configuration,
     cell,
     ngram_cell,
+    series_cell,
     speed_cell,
 )
 from draftproof.fast.decoding.rounds import AUTOREGRESSIVE, STAGES
@@ -142,17 +145,20 @@ SERIES = {
     "lengths": Series(
         "draft length L (K = 4; block: K = 1)",
         LENGTHS,
-        ("block", "spectr", "ranked_block"),
-        lambda scheme, value: cell(scheme, 4, int(value)),
+        CURVES,
+        lambda scheme, value: series_cell(scheme, 4, int(value)),
     ),
     "drafts": Series(
-        "drafts K (L = 6)", DRAFTS, MULTI_DRAFT, lambda scheme, value: cell(scheme, int(value), 6)
+        "drafts K (L = 6)",
+        DRAFTS,
+        MULTI_DRAFT,
+        lambda scheme, value: series_cell(scheme, int(value), 6),
     ),
     "temperatures": Series(
         "temperature (K = 4, L = 6; block: K = 1)",
         TEMPERATURES,
-        ("block", "spectr", "ranked_block"),
-        lambda scheme, value: cell(scheme, 4, 6, value),
+        CURVES,
+        lambda scheme, value: series_cell(scheme, 4, 6, value),
     ),
 }
 
@@ -170,7 +176,7 @@ def series_table(found: Found, name: str) -> str:
 def speed_table(found: Found) -> str:
     """Speed-up over autoregressive decoding along L, one request at a time."""
     rows = []
-    for scheme in ("block", "spectr", "ranked_block"):
+    for scheme in CURVES:
         results = [_get(found, speed_cell(scheme, 4, length)) for length in LENGTHS]
         rows.append([scheme, *("" if r is None else str(speed_up(r)) for r in results)])
     return _markdown(["method", *(f"L = {length}" for length in LENGTHS)], rows)
@@ -178,11 +184,12 @@ def speed_table(found: Found) -> str:
 
 def warmer_table(found: Found) -> str:
     """Drafts sampled hotter than a target at temperature 0.4."""
-    warmths = (None, 0.7, 1.0)
+    warmths = (None, *WARMER)
     rows = []
-    for scheme in ("block", "spectr", "ranked_block"):
+    for scheme in CURVES:
         results = [
-            _get(found, cell(scheme, 4, 6, 0.4, draft_temperature=warmth)) for warmth in warmths
+            _get(found, series_cell(scheme, 4, 6, 0.4, draft_temperature=warmth))
+            for warmth in warmths
         ]
         rows.append([scheme, *("" if r is None else str(per_call(r)) for r in results)])
     return _markdown(["method", *(f"draft T = {w or 0.4:g}" for w in warmths)], rows)
@@ -192,7 +199,7 @@ def nodes_table(found: Found, targets: Sequence[int] = (8, 16, 32)) -> str:
     """The best tree of each method with about as many distinct nodes as the budget, or fewer."""
     results = [r for r in found.values() if "configuration" in r and _plain_cell(r)]
     rows = []
-    for scheme in ("block", "spectr", "ranked_block"):
+    for scheme in CURVES:
         row = [scheme]
         for target in targets:
             fitting = [
@@ -217,7 +224,7 @@ def _plain_cell(result: dict[str, Any]) -> bool:
         configuration["pair"] == "shipped"
         and configuration["temperature"] == 1.0
         and configuration["draft_temperature"] is None
-        and configuration["prompts"] == 48
+        and configuration["prompts"] in (32, 48)
     )
 
 
@@ -318,8 +325,8 @@ CLAIMS = (
     ),
     Claim(
         "ranked block at T=0.4 with drafts at 0.7 over drafts at 0.4",
-        cell("ranked_block", 4, 6, 0.4, draft_temperature=0.7),
-        cell("ranked_block", 4, 6, 0.4),
+        series_cell("ranked_block", 4, 6, 0.4, draft_temperature=0.7),
+        series_cell("ranked_block", 4, 6, 0.4),
     ),
 )
 """What docs/experiments.md says about differences."""
@@ -447,7 +454,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
         save(figure, name)
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
-    for scheme in ("block", "spectr", "ranked_block"):
+    for scheme in CURVES:
         have = [(v, r) for v in LENGTHS if (r := _get(found, speed_cell(scheme, 4, v)))]
         curve(axes, scheme, [(v, speed_up(r)) for v, r in have])
     axes.axhline(1, color="black", lw=0.6, ls=":")
@@ -457,7 +464,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
     results = [r for r in found.values() if "configuration" in r and _plain_cell(r)]
-    for scheme in ("block", "spectr", "ranked_block"):
+    for scheme in CURVES:
         own = [r for r in results if r["configuration"]["scheme"] == scheme]
         points = sorted((per_call(r, "nodes").value, per_call(r).value) for r in own)
         axes.plot(*zip(*points), "o", ms=4, color=COLOURS[scheme], label=scheme) if points else None

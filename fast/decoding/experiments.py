@@ -33,6 +33,8 @@ MULTI_DRAFT = ("spectr", "traversal", "multipath", "kseq_block", "spectr_gbv", "
 LENGTHS = (1, 2, 4, 8, 12, 16, 24)
 DRAFTS = (1, 2, 4, 8)
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
+WARMER = (0.7, 1.0)
+CURVES = ("block", "spectr", "ranked_block")
 METHODS = ("token_by_token", "block", "greedy_block", *MULTI_DRAFT)
 """The methods of the papers' tables and the two of this project; autoregressive decoding apart."""
 
@@ -105,34 +107,48 @@ def _methods(pair: str) -> Iterator[Configuration]:
             yield cell(scheme, drafts, length, temperature, pair)
 
 
+def series_cell(
+    scheme: str,
+    drafts: int,
+    length: int,
+    temperature: float = 1.0,
+    pair: str = "shipped",
+    draft_temperature: float | None = None,
+) -> Configuration:
+    """A point of a curve: fewer and shorter texts than a table's cell."""
+    size = {"prompts": 32, "tokens": 64}
+    more = {"draft_temperature": draft_temperature}
+    return cell(scheme, drafts, length, temperature, pair, **more, **size)
+
+
 def _lengths(pair: str) -> Iterator[Configuration]:
     for length in LENGTHS:
-        for scheme in ("block", "spectr", "ranked_block"):
-            yield cell(scheme, 4, length, pair=pair)
+        for scheme in CURVES:
+            yield series_cell(scheme, 4, length, pair=pair)
 
 
 def _drafts(pair: str) -> Iterator[Configuration]:
     for drafts in DRAFTS:
         for scheme in MULTI_DRAFT:
-            yield cell(scheme, drafts, 6, pair=pair)
+            yield series_cell(scheme, drafts, 6, pair=pair)
 
 
 def _temperatures(pair: str) -> Iterator[Configuration]:
     for temperature in TEMPERATURES:
-        for scheme in ("block", "spectr", "ranked_block"):
-            yield cell(scheme, 4, 6, temperature, pair)
-    for warmer in (0.7, 1.0):
-        for scheme in ("block", "spectr", "ranked_block"):
-            yield cell(scheme, 4, 6, 0.4, pair, draft_temperature=warmer)
+        for scheme in CURVES:
+            yield series_cell(scheme, 4, 6, temperature, pair)
+    for warmer in WARMER:
+        for scheme in CURVES:
+            yield series_cell(scheme, 4, 6, 0.4, pair, warmer)
 
 
 def _nodes(pair: str) -> Iterator[Configuration]:
     """Trees of about 8, 16 and 32 distinct nodes, each method with the shapes that suit it."""
     for length in (8, 16, 32):
-        yield cell("block", 1, length, pair=pair)
+        yield series_cell("block", 1, length, pair=pair)
     for drafts, length in ((2, 4), (2, 9), (4, 3), (4, 5), (4, 10), (8, 2), (8, 5)):
         for scheme in ("spectr", "ranked_block"):
-            yield cell(scheme, drafts, length, pair=pair)
+            yield series_cell(scheme, drafts, length, pair=pair)
 
 
 def _quality(pair: str) -> Iterator[Configuration]:
@@ -154,7 +170,7 @@ def _speed(pair: str) -> Iterator[Configuration]:
     for scheme in METHODS:
         yield speed_cell(scheme, 4, 6, pair=pair)
     for length in LENGTHS:
-        for scheme in ("block", "spectr", "ranked_block"):
+        for scheme in CURVES:
             yield speed_cell(scheme, 4, length, pair=pair)
     for scheme in METHODS:
         yield speed_cell(scheme, 3, 12, 0.4, pair)

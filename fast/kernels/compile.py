@@ -68,8 +68,7 @@ def variants() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
     yield (
         "ratio_mass",
         rows.ratio_mass_kernel,
-        lanes
-        | {"TYPES": TYPES, "PADDED": triton.next_power_of_2(TYPES), "COLUMNS": RATIO_COLUMNS},
+        lanes | {"TYPES": TYPES, "PADDED": triton.next_power_of_2(TYPES), "COLUMNS": RATIO_COLUMNS},
         WARPS["ratio_mass"],
     )
 
@@ -132,7 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="also write the table to this file")
     options = parser.parse_args(arguments)
     print(f"triton {triton.__version__}")
-    print(f"{'kernel':28}{'dtype':7}{'target':8}{'registers':>10}{'shared':>8}{'spills':>8}{'fma':>5}")
+    print(
+        f"{'kernel':28}{'dtype':7}{'target':8}{'registers':>10}{'shared':>8}{'spills':>8}{'fma':>5}"
+    )
     table = []
     for entry in resources():
         table.append(entry)

@@ -94,9 +94,7 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     )
     tile = _tile(rows, SEGMENT // NARROW * RATIO_COLUMNS * padded)
     constants = _constants(rows, tile) | {"TYPES": types}
-    kernels.ratio_mass_kernel[
-        (triton.cdiv(rows.count, tile), segments, NARROW // RATIO_COLUMNS)
-    ](
+    kernels.ratio_mass_kernel[(triton.cdiv(rows.count, tile), segments, NARROW // RATIO_COLUMNS)](
         *_tables(rows),
         *_intervals(rows, edges),
         out,
@@ -112,9 +110,7 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     return finish(out.flatten(0, 1)).view(rows.count, types)
 
 
-def segment_masses(
-    rows: Rows, owed: Owed, overrides: Overrides | None
-) -> tuple[Tensor, Tensor]:
+def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
     """float64 [R, ⌈V/SEGMENT⌉]: the weights of `clip.draw` and the plain row, summed by segment."""
     segments = triton.cdiv(rows.vocab, SEGMENT)
     out, plain = rows.zeros(segments), rows.zeros(segments)

@@ -34,9 +34,20 @@ def _hat(p, q, edge, inverse):
 
 @triton.jit
 def _load(
-    draft, target, n, m, column, vocab,
-    start, slopes, edges, inverses, row, real,
-    TYPES: tl.constexpr, COMPUTE: tl.constexpr,
+    draft,
+    target,
+    n,
+    m,
+    column,
+    vocab,
+    start,
+    slopes,
+    edges,
+    inverses,
+    row,
+    real,
+    TYPES: tl.constexpr,
+    COMPUTE: tl.constexpr,
 ):
     """p (or the selected row, when TYPES > 0) and q at a column of each row, [ROWS, columns]."""
     inside = (column < vocab)[None, :]
@@ -56,10 +67,28 @@ def _load(
 
 @triton.jit
 def owed_mass_kernel(
-    draft, target, draft_index, target_index, a, b, tokens, values,
-    start, slopes, edges, inverses, out, count, vocab, overrides,
-    TYPES: tl.constexpr, COMPUTE: tl.constexpr, ROWS: tl.constexpr,
-    SEGMENT: tl.constexpr, LANES: tl.constexpr, NARROW: tl.constexpr,
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    tokens,
+    values,
+    start,
+    slopes,
+    edges,
+    inverses,
+    out,
+    count,
+    vocab,
+    overrides,
+    TYPES: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    LANES: tl.constexpr,
+    NARROW: tl.constexpr,
 ):
     """out [count, segments of lanes] = partial sums of (a q - b p)+, entries overridden."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -73,8 +102,20 @@ def owed_mass_kernel(
     for low in range(0, vocab, LANES):
         column = low + lane
         p, q = _load(
-            draft, target, n, m, column, vocab,
-            start, slopes, edges, inverses, row, real, TYPES, COMPUTE,
+            draft,
+            target,
+            n,
+            m,
+            column,
+            vocab,
+            start,
+            slopes,
+            edges,
+            inverses,
+            row,
+            real,
+            TYPES,
+            COMPUTE,
         )
         owed = tl.maximum(q * scale_q - p * scale_p, 0.0)
         for e in range(0, overrides):
@@ -89,11 +130,29 @@ def owed_mass_kernel(
 
 @triton.jit
 def kept_mass_kernel(
-    draft, target, draft_index, target_index, a, b, scales,
-    start, slopes, edges, inverses, masses, partial, count, vocab,
-    OWED: tl.constexpr, SCALES: tl.constexpr,
-    TYPES: tl.constexpr, COMPUTE: tl.constexpr, ROWS: tl.constexpr,
-    SEGMENT: tl.constexpr, LANES: tl.constexpr, NARROW: tl.constexpr,
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    scales,
+    start,
+    slopes,
+    edges,
+    inverses,
+    masses,
+    partial,
+    count,
+    vocab,
+    OWED: tl.constexpr,
+    SCALES: tl.constexpr,
+    TYPES: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    LANES: tl.constexpr,
+    NARROW: tl.constexpr,
 ):
     """Partial sums of min(p, s T), and of those of its entries that are below p, for each scale s.
 
@@ -113,8 +172,20 @@ def kept_mass_kernel(
     below = tl.zeros((ROWS, SCALES, SEGMENT), COMPUTE)
     for low in range(0, vocab, LANES):
         p, q = _load(
-            draft, target, n, m, low + lane, vocab,
-            start, slopes, edges, inverses, row, real, TYPES, COMPUTE,
+            draft,
+            target,
+            n,
+            m,
+            low + lane,
+            vocab,
+            start,
+            slopes,
+            edges,
+            inverses,
+            row,
+            real,
+            TYPES,
+            COMPUTE,
         )
         if OWED:
             q = tl.maximum(q * scale_q - p * scale_p, 0.0)
@@ -133,9 +204,23 @@ def kept_mass_kernel(
 
 @triton.jit
 def ratio_mass_kernel(
-    draft, target, draft_index, target_index, edges, inverses, out, count, vocab,
-    TYPES: tl.constexpr, PADDED: tl.constexpr, COMPUTE: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, SEGMENT: tl.constexpr, LANES: tl.constexpr, NARROW: tl.constexpr,
+    draft,
+    target,
+    draft_index,
+    target_index,
+    edges,
+    inverses,
+    out,
+    count,
+    vocab,
+    TYPES: tl.constexpr,
+    PADDED: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    LANES: tl.constexpr,
+    NARROW: tl.constexpr,
 ):
     """Partial sums of the mass of each ratio type, out [count, TYPES, segments, NARROW].
 
@@ -161,8 +246,20 @@ def ratio_mass_kernel(
     total = tl.zeros((ROWS, PADDED, depth * COLUMNS), COMPUTE)
     for low in range(0, vocab, LANES):
         p, q = _load(
-            draft, target, n, m, low + lane, vocab,
-            edges, edges, edges, edges, row, real, 0, COMPUTE,
+            draft,
+            target,
+            n,
+            m,
+            low + lane,
+            vocab,
+            edges,
+            edges,
+            edges,
+            edges,
+            row,
+            real,
+            0,
+            COMPUTE,
         )
         p, q = p[:, None, :], q[:, None, :]
         here = tl.where(last[None, :, None], 0.0, _hat(p, q, edge, inverse))
@@ -183,10 +280,31 @@ def ratio_mass_kernel(
 
 @triton.jit
 def segment_mass_kernel(
-    draft, target, draft_index, target_index, a, b, c, d, tokens, values,
-    start, slopes, edges, inverses, out, plain, count, vocab, overrides,
-    CLIPPED: tl.constexpr, TYPES: tl.constexpr, COMPUTE: tl.constexpr, ROWS: tl.constexpr,
-    SEGMENT: tl.constexpr, NARROW: tl.constexpr,
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    c,
+    d,
+    tokens,
+    values,
+    start,
+    slopes,
+    edges,
+    inverses,
+    out,
+    plain,
+    count,
+    vocab,
+    overrides,
+    CLIPPED: tl.constexpr,
+    TYPES: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    NARROW: tl.constexpr,
 ):
     """out [count, segments] = sums of W = max(T - c p, d T) over runs of SEGMENT columns.
 
@@ -200,8 +318,20 @@ def segment_mass_kernel(
     scale_p = tl.load(b + row, mask=real, other=0.0)[:, None]
     column = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
     p, q = _load(
-        draft, target, n, m, column, vocab,
-        start, slopes, edges, inverses, row, real, TYPES, COMPUTE,
+        draft,
+        target,
+        n,
+        m,
+        column,
+        vocab,
+        start,
+        slopes,
+        edges,
+        inverses,
+        row,
+        real,
+        TYPES,
+        COMPUTE,
     )
     weight = tl.maximum(q * scale_q - p * scale_p, 0.0)
     if CLIPPED:

@@ -47,13 +47,7 @@ def some_rows(vocab: int, count: int, dtype: torch.dtype) -> clip.Rows:
     return clip.Rows(p.to(dtype), q.to(dtype), draft, index)
 
 
-for vocab, count, dtype in (
-    (5, 70, torch.float32),
-    (LANES + 700, 5, torch.float32),
-    (1500, 5, torch.bfloat16),
-    (1000, 6, torch.float64),
-    (300, 4, torch.float16),
-):
+def passes(vocab: int, count: int, dtype: torch.dtype) -> None:
     rows = some_rows(vocab, count, dtype)
     generator = torch.Generator().manual_seed(1)
     a = 0.2 + torch.rand(count, generator=generator, dtype=torch.float64)
@@ -76,11 +70,21 @@ for vocab, count, dtype in (
     compare(f"kept mass {at}", lambda: [clip.kept_mass(rows, torch.stack([a, b, a * b], 1))])
     compare(f"ratio masses {at}", lambda: [clip.ratio_masses(rows, edges)])
     compare(f"smallest scale {at}", lambda: clip.smallest_scale(rows, drafts))
-    compare(f"smallest scale of what is owed {at}", lambda: clip.smallest_scale(rows, drafts, a, b))
+    compare(f"smallest scale, owed {at}", lambda: clip.smallest_scale(rows, drafts, a, b))
     for name, owed in (("plain", plain), ("clipped", clipped)):
         compare(f"draw {name} {at}", lambda owed=owed: [clip.draw(rows, u, owed)])
         compare(f"draw {name}, selected {at}", lambda owed=owed: [clip.draw(selected, u, owed)])
     compare(f"draw overridden {at}", lambda: [clip.draw(rows, u, clip.Owed(a, b), overrides)])
+
+
+for case in (
+    (5, 70, torch.float32),
+    (LANES + 700, 5, torch.float32),
+    (1500, 5, torch.bfloat16),
+    (1000, 6, torch.float64),
+    (300, 4, torch.float16),
+):
+    passes(*case)
 
 generator_ = random.Random(2)
 for scheme in sorted(VERIFIERS):

@@ -64,7 +64,7 @@ def test_kernels_compile_without_spills(tmp_path: Path) -> None:
 def test_a_spill_fails_the_gate(tmp_path: Path) -> None:
     """A tile far too large for the registers is reported as spilling, and the command fails."""
     script = (
-        "import sys; from draftproof.fast.kernels import compile as c; from itertools import islice\n"
+        "import sys; from draftproof.fast.kernels import compile as c\n"
         "small = next(c.variants())\n"
         "c.variants = lambda: [(small[0], small[1], small[2] | {'ROWS': 8}, 1)]\n"
         "c.ARCHITECTURES, c.POINTERS = (90,), {'fp32': '*fp32'}\n"
