@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 import pytest
@@ -97,12 +97,15 @@ SIZES = [
     *((2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (1, 2, 2), (2, 0, 2), (2, 2, 0)),
 ]
 SEEDS = 3
+LARGE = [(4, 2, 2), (3, 3, 2), (2, 3, 3)]
 
 
 def instances(scheme: Scheme, law: DraftLaw) -> Iterator[Instance]:
     """At least 200 instances, degenerate ones among them."""
     least, most = scheme.drafts
-    for (V, L, K), kind, seed in product(SIZES, KINDS, range(SEEDS)):
+    small = product(SIZES, KINDS, range(SEEDS))
+    large = product(LARGE if scheme.kind == "verifier" else [], ("generic", "mixed"), range(1))
+    for (V, L, K), kind, seed in chain(small, large):
         length = min(L, 1) if scheme.kind == "coupling" else L
         drafts = max(least, K if most is None else min(K, most))
         if scheme.name == "ranked_block:stateful" and V**length > 8 and seed:
