@@ -3,8 +3,8 @@
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
-From Draftproof.programs Require Import maximal transport.
-From Draftproof.theorems Require Import maximal running block_optimal selection kseq_bound drift
+From Draftproof.programs Require Import maximal drafting transport.
+From Draftproof.theorems Require Import maximal draws running block_optimal selection kseq_bound drift
    flow plan.
 
 Set Implicit Arguments.
@@ -202,3 +202,74 @@ by rewrite ler_addl mulr_ge0 ?ler0n // subr_ge0 sumfE.
 Qed.
 End Target.
 End Transport.
+
+(* --- I.i.d. drafts: the best set is a prefix of the tokens sorted by q/p ------------------------ *)
+Section Iid.
+Variables (R : realFieldType) (V : eqType) (vs : seq V).
+Variables (p q : V -> R).
+Hypotheses (dp : is_dist vs p) (dq : is_dist vs q).
+Add Ring Rring : (ring_th R).
+Notation mass := (mass vs).
+
+(* The tokens with q/p < lam. *)
+Definition threshold (lam : R) : pred V := fun v => q v < lam * p v.
+
+Lemma tangent n (s t : R) : 0 <= s -> 0 <= t -> s ^+ n + n%:R * s ^+ n.-1 * (t - s) <= t ^+ n.
+Proof.
+move=> s0 t0; elim: n => [|n IH]; first by rewrite !expr0 mul0r mul0r addr0.
+rewrite [t ^+ n.+1]exprS; apply: le_trans (ler_wpmul2l t0 IH); rewrite -subr_ge0 mulrS exprS /=.
+case: n {IH} => [|n] /=.
+  by rewrite !expr0 !mul0r; have -> : t * (1 + 0) - (s * 1 + (1 + 0) * 1 * (t - s)) = 0 by rng R.
+rewrite exprS; set e := s ^+ n; set k := n.+1%:R.
+have -> : t * (s * e + k * e * (t - s)) - (s * (s * e) + (1 + k) * (s * e) * (t - s))
+    = k * e * ((t - s) * (t - s)) by rng R.
+by apply: mulr_ge0; [rewrite mulr_ge0 ?ler0n ?exprn_ge0 | rewrite -expr2 sqr_ge0].
+Qed.
+
+Lemma mass_ge0 (d : V -> R) H : (forall v, 0 <= d v) -> 0 <= mass d H.
+Proof. by move=> d0; apply: sumr_ge0 => v _; rewrite mulr_ge0 ?ler0n. Qed.
+
+Theorem threshold_best n (H : pred V) : exists2 lam, 0 <= lam &
+  mass q (threshold lam) - mass p (threshold lam) ^+ n <= mass q H - mass p H ^+ n.
+Proof.
+set s := mass p H; pose lam := n%:R * s ^+ n.-1; pose T := threshold lam.
+have s0 : 0 <= s by apply: mass_ge0; exact: dp.1.
+have t0 : 0 <= mass p T by apply: mass_ge0; exact: dp.1.
+exists lam; first by rewrite mulr_ge0 ?ler0n ?exprn_ge0.
+apply: (@le_trans _ _ (mass q T - lam * mass p T + lam * s - s ^+ n)).
+  have := tangent n s0 t0; rewrite -/lam -/T -subr_ge0 => h; rewrite -subr_ge0; apply: le_trans h _.
+  by rewrite le_eqVlt; apply/orP; left; apply/eqP;
+     move: (mass q T) (mass p T) (s ^+ n) (mass p T ^+ n) => a b d e; rng R.
+have -> : mass q H - s ^+ n = mass q H - lam * mass p H + lam * s - s ^+ n by rewrite subrK.
+rewrite !ler_add2r /kseq_bound.mass !big_distrr -!sumrB; apply: ler_sum => v _ /=.
+rewrite /T /threshold; case: ltP => h; case: (H v); rewrite /= ?mul1r ?mul0r ?mulr0 ?subr0 //.
+  by rewrite subr_le0 ltW.
+by rewrite subr_ge0.
+Qed.
+
+Lemma inside_iid K (H : pred V) : inside vs (draws (fun=> p) K [::]) H = mass p H ^+ K.
+Proof.
+rewrite /inside; move: [::] => h; elim: K h => // K IH h; rewrite E_Draw exprS mulr_suml.
+apply: eq_sum => x; rewrite E_bind -(IH (rcons h x)) [_ * p x]mulrC -mulrA; congr (_ * _).
+by rewrite -E_scale; apply: E_ext => xs /=; case: (H x); rewrite ?mul1r ?mul0r.
+Qed.
+
+(* alpha* for K i.i.d. drafts: attained, and the minimum is over the prefixes only. *)
+Theorem transport_iid K : uniq vs -> exists (ver : seq V -> prog R V V) lam,
+  [/\ forall xs, wf vs (ver xs),
+      forall f, E vs (bind (draws (fun=> p) K [::]) ver) f = \sum_(y <- vs) q y * f y,
+      E vs (draws (fun=> p) K [::]) (fun xs => E vs (ver xs) (fun y => (y \in xs)%:R))
+        = 1 + mass q (threshold lam) - mass p (threshold lam) ^+ K
+    & forall H, 1 + mass q (threshold lam) - mass p (threshold lam) ^+ K
+                <= 1 + mass q H - mass p H ^+ K].
+Proof.
+move=> vu; have Dw : wf vs (draws (fun=> p) K [::]) by exact: (draws_wf K [::] (fun=> dp)).
+have [ver [H [wv vq acc]]] := transport_attained vu Dw dq.
+have [lam _ best] := threshold_best K H.
+have up H' := transport_bound Dw H' wv vq.
+have e : E vs (draws (fun=> p) K [::]) (fun xs => E vs (ver xs) (fun y => (y \in xs)%:R))
+   = 1 + mass q (threshold lam) - mass p (threshold lam) ^+ K.
+  apply/eqP; rewrite eq_le -{1}inside_iid up /= acc inside_iid -!addrA ler_add2l; exact: best.
+by exists ver, lam; split=> // H'; rewrite -e -inside_iid up.
+Qed.
+End Iid.
