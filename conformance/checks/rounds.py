@@ -16,7 +16,12 @@ from typing import Any
 
 import numpy as np
 from draftproof.conformance.boxes import Unbuildable, rebuild
-from draftproof.conformance.cases.fixtures import draft_counts, draft_laws, longest
+from draftproof.conformance.cases.fixtures import (
+    draft_counts,
+    draft_laws,
+    longest,
+    soft_instance,
+)
 from draftproof.conformance.checks.exact_sweep import ExactLaw, precision_of, said
 from draftproof.conformance.checks.statistical import string_views
 from draftproof.conformance.context import Context
@@ -24,7 +29,7 @@ from draftproof.conformance.evidence import Sequential
 from draftproof.conformance.subject import Batch, Floats, Ints
 from draftproof.conformance.tables import law_to_list, sample_rows
 from draftproof.conformance.verdict import CheckResult, Counterexample
-from draftproof.reference.instance import Instance, instance_to_json, random_instance
+from draftproof.reference.instance import Instance, instance_to_json
 from draftproof.reference.law import Law
 from draftproof.reference.models import Model, Prefix, block_law
 from draftproof.reference.numbers import ZERO, Number, rational, text
@@ -303,8 +308,7 @@ def _exact(context: Context) -> CheckResult | None:
     else:
         generator = context.generator("two rounds")
         instances = [
-            random_instance(random.Random(int(generator.integers(2**31))), 2, 2, 1, denominator=6)
-            for _ in range(3)
+            soft_instance(random.Random(int(generator.integers(2**31))), 2, 2, 1) for _ in range(3)
         ]
     for instance in instances:
         if instance.drafts != 1 or instance.length < 2 or instance.draft_law != "iid":

@@ -270,7 +270,7 @@ class Drafting(Spoilt):
         tokens = np.zeros(shape, dtype=np.int64)
         rows = np.zeros((*shape, request.vocab))
         for depth in range(request.length):
-            before = tokens[:, :, :depth].reshape(-1, depth)
+            before = tokens[:, :, :depth].reshape(request.size * request.drafts, depth)
             prefixes, of = np.unique(before, axis=0, return_inverse=True)
             told = np.stack([request.model(tuple(int(t) for t in prefix)) for prefix in prefixes])
             drawn = told.copy()
