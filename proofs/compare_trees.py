@@ -63,6 +63,8 @@ class Wiring:
     """The law of the chosen candidate, given the two rows and the candidates."""
     leaves: int = 40
     """About how many tuples of drafts an instance may have."""
+    vectors: tuple[int, int] = (40, 16)
+    """How many committed vectors, and how many tuples of drafts each may have."""
 
     def random(self, generator: random.Random, leaves: int | None = None) -> Instance:
         """A random instance of this scheme."""
@@ -115,7 +117,7 @@ WIRINGS: dict[str, Wiring] = {
         Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
         Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
         Wiring("without_replacement", "without_replacement", (0, 1, 2, 3), (1,),
-               draw_drafts=draw_without_replacement),
+               draw_drafts=draw_without_replacement, vectors=(80, 27)),
         Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
         Wiring("canonical", "canonical", (1, 2, 3), (1,), choose=_canonical_choice),
         Wiring("transport", "transport", (1, 2, 3), (1,), choose=_transport_choice),
@@ -131,7 +133,7 @@ WIRINGS: dict[str, Wiring] = {
                lambda instance: {"scale": "unit"}, stateful=True),
         Wiring("spectr_gbv:kseq", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
                lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
-        Wiring("traversal", "traversal", TWO, (0, 1, 1, 2, 2, 2, 3)),
+        Wiring("traversal", "traversal", TWO, (0, 1, 1, 2, 2, 2, 3), vectors=(80, 27)),
         Wiring("multipath", "multipath", FEW, SOME),
         Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, ranks=True, leaves=20),
         Wiring("ranked_block:stateful", "ranked_block:stateful", (1, 2, 2, 3), SOME, _ranking,
@@ -357,12 +359,13 @@ def from_json(vector: dict[str, Any]) -> Instance:
     )
 
 
-def write_vectors(count: int, seed: int) -> None:
-    """Write `count` small instances of each scheme with the oracle's tree, one file a scheme."""
+def write_vectors(seed: int) -> None:
+    """Write some small instances of each scheme with the oracle's tree, one file a scheme."""
     VECTORS.mkdir(exist_ok=True)
     for name, wiring in WIRINGS.items():
         generator = random.Random(f"{seed} vectors {name}")
-        instances = [wiring.random(generator, leaves=12) for _ in range(count)]
+        count, leaves = wiring.vectors
+        instances = [wiring.random(generator, leaves) for _ in range(count)]
         trees = ask([line(wiring, instance) for instance in instances])
         vectors = []
         for instance, tree in zip(instances, trees):
@@ -397,7 +400,7 @@ def main() -> int:
         if name not in WIRINGS:
             parser.error(f"unknown scheme {name!r}; known: {', '.join(WIRINGS)}")
     if arguments.write_vectors:
-        write_vectors(40, arguments.seed)
+        write_vectors(arguments.seed)
         return 0
     names = arguments.schemes or list(WIRINGS)
     return compare_all(names, arguments.count, arguments.seed, arguments.jobs)
