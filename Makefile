@@ -32,6 +32,7 @@ proofs: .venv/.ready symbolic
 	PYTHON=$(abspath $(BIN)/python) $(MAKE) -C proofs
 
 bench: .venv/.ready
+	$(BIN)/python -m draftproof.conformance.bench_enumeration
 	$(BIN)/python -m draftproof.fast.bench
 
 docs: .venv/.ready

@@ -8,11 +8,13 @@ branch, and asking whether a draft passes through a prefix branches two ways ins
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from math import comb
 from typing import Protocol
 
 from draftproof.reference.chance import Chance, Draft
 from draftproof.reference.models import Model, Prefix, joint
-from draftproof.reference.numbers import ONE, ZERO, rational
+from draftproof.reference.numbers import ONE, ZERO, rational, total
 from draftproof.reference.rows import Row
 
 __all__ = [
@@ -50,6 +52,10 @@ class Drafts(Protocol):
         """Whether a draft begins with `prefix`."""
         ...
 
+    def passing(self, among: Sequence[int], prefix: Prefix) -> list[int]:
+        """Those of the drafts `among` that begin with `prefix`, in order."""
+        ...
+
 
 class FixedDrafts:
     """Drafts that are already drawn."""
@@ -78,9 +84,18 @@ class FixedDrafts:
     def passes(self, draft: int, prefix: Prefix) -> bool:
         return self._paths[draft][: len(prefix)] == prefix
 
+    def passing(self, among: Sequence[int], prefix: Prefix) -> list[int]:
+        return [draft for draft in among if self.passes(draft, prefix)]
+
 
 class SampledDrafts:
-    """Independent drafts, draft k from `models[k]`, each token drawn when first looked at."""
+    """Independent drafts, draft k from `models[k]`, each token drawn when first looked at.
+
+    Drafts of one model of which the same is known are exchangeable. Asked which of several such
+    neighbours pass through a prefix, only their number is drawn (binomial) and the first ones are
+    taken: a verifier sees drafts by their order alone, so that the law of what it emits is the
+    same, and n + 1 branches stand for 2^n.
+    """
 
     def __init__(self, chance: Chance, models: Sequence[Model], length: int) -> None:
         self._chance = chance
@@ -119,6 +134,34 @@ class SampledDrafts:
             self._seen[draft] = prefix[:depth]
             self._excluded[draft] = frozenset()
         return True
+
+    def passing(self, among: Sequence[int], prefix: Prefix) -> list[int]:
+        found: list[int] = []
+        for (_, seen, excluded), group in groupby(among, key=self._knowledge):
+            alike = list(group)
+            known = min(len(seen), len(prefix))
+            if seen[:known] != prefix[:known]:
+                continue
+            for depth in range(known + 1, len(prefix) + 1):
+                token, row = prefix[depth - 1], self._models[alike[0]](prefix[: depth - 1])
+                possible = ONE - total(row[t] for t in excluded)
+                h = ZERO if token in excluded else row[token] / possible
+                n = len(alike)
+                weights = [comb(n, m) * h**m * (1 - h) ** (n - m) for m in range(n + 1)]
+                m = self._chance.draw(weights, Draft(alike[0], depth))
+                for draft in alike[m:]:
+                    self._excluded[draft] = excluded | {token}
+                alike, excluded = alike[:m], frozenset()
+                for draft in alike:
+                    self._seen[draft], self._excluded[draft] = prefix[:depth], excluded
+                if not alike:
+                    break
+            found += alike
+        return found
+
+    def _knowledge(self, draft: int) -> tuple[int, Prefix, frozenset[int]]:
+        """All that is known of a draft."""
+        return id(self._models[draft]), self._seen[draft], self._excluded[draft]
 
 
 def distinct_drafts(chance: Chance, model: Model, count: int, length: int) -> FixedDrafts:
@@ -187,7 +230,7 @@ def hub_drafts(chance: Chance, model: Model) -> FixedDrafts:
 
 def alive(drafts: Drafts, among: Sequence[int], prefix: Prefix) -> list[int]:
     """Those of the drafts `among` that begin with `prefix`, in order."""
-    return [draft for draft in among if drafts.passes(draft, prefix)]
+    return drafts.passing(among, prefix)
 
 
 def whole_path(drafts: Drafts, draft: int) -> Prefix:
