@@ -46,6 +46,7 @@ NAME = "exact sweep"
 Stop = tuple[Prefix, int]
 _PRECISION = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}
 _LEAST = 8  # instances that are swept however long it takes
+_PATIENCE = 20.0  # seconds of rebuilding at least, even on a small budget
 _LOOSE = 1e-3
 """An error of a rebuilt law above which it says nothing about losslessness."""
 _NET = 256  # points of one scrambled net
@@ -99,6 +100,8 @@ def exact_law_of(context: Context, table: Table) -> ExactLaw:
     dimensions = k * length + (k if selects else 0) + 1
 
     def ask(tuples: Ints, points: Floats) -> list[Stop]:
+        if context.elapsed > max(_PATIENCE, 2 * context.budget):
+            raise Unbuildable(f"not rebuilt within {context.elapsed:.0f} s")
         n = len(tuples)
         accept = points[:, : k * length].reshape(n, k, length)
         select = points[:, k * length : -1] if selects else np.full((n, k), 0.5)

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from draftproof.conformance.adapters import KNOWN, environment, load, unpacked
 from draftproof.conformance.adapters.sglang import merged, single_precision
+from draftproof.conformance.campaign import check_object
+from draftproof.conformance.checks import exact_sweep
 from draftproof.conformance.subject import Batch, Unavailable, call
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
@@ -184,6 +187,43 @@ def test_the_inverse_distribution_function_never_draws_weight_0():
         assert torch.multinomial(weights, 1).tolist() == [3]
         assert weights.multinomial(num_samples=1, replacement=True).tolist() == [3]
     assert len(set(torch.rand(50).tolist())) > 1
+
+
+class Product:
+    """Accepts the longest prefix whose product of ratios reaches the product of its uniforms, as
+    one public port did: the sets of uniforms that it accepts are no boxes."""
+
+    declaration: ClassVar = {
+        "name": "product of uniforms", "schemes": ["block"], "uniforms": True,
+        "drafts": [1, 1], "length": [2, 3],
+    }  # fmt: skip
+
+    def verify_one(self, block):
+        drafts = block.drafts[0]
+        places = np.arange(len(drafts))
+        p, q = block.draft_rows[0], block.target_rows[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.minimum(q[places, drafts] / p[places, drafts], 1)
+        passes = np.cumprod(ratio) >= np.cumprod(block.accept_uniforms[0])
+        accepted = int(np.flatnonzero(passes).max() + 1) if passes.any() else 0
+        weights = q[accepted]
+        if accepted < len(drafts):
+            weights = np.maximum(q[accepted] - p[accepted], 0)
+            weights = weights if weights.sum() > 0 else q[accepted]
+        reached = np.cumsum(weights)
+        token = int((reached <= block.token_uniform * reached[-1]).sum())
+        return {"accepted_length": accepted, "path": 0, "next_token": token}
+
+
+def test_a_rule_whose_law_cannot_be_rebuilt_is_never_called_lossless(monkeypatch):
+    monkeypatch.setattr(exact_sweep, "_PATIENCE", 4.0)
+    report = check_object(Product(), checks=["exact sweep"], budget=1)
+    assert report.verdicts[0].verdict != "lossless"
+
+
+def test_sampling_finds_the_product_of_uniforms():
+    report = check_object(Product(), checks=["statistical"], budget=6)
+    assert report.verdicts[0].verdict == "biased"
 
 
 # ---- the real thing, where it is unpacked --------------------------------------------------------
