@@ -100,7 +100,7 @@ def exact_law_of(context: Context, table: Table) -> ExactLaw:
     dimensions = k * length + (k if selects else 0) + 1
 
     def ask(tuples: Ints, points: Floats) -> list[Stop]:
-        if context.elapsed > max(_PATIENCE, 2 * context.budget):
+        if context.elapsed > max(_PATIENCE, 4 * context.budget):
             raise Unbuildable(f"not rebuilt within {context.elapsed:.0f} s")
         n = len(tuples)
         accept = points[:, : k * length].reshape(n, k, length)
