@@ -21,6 +21,9 @@ PAIR_OPTIONS = (
         show_default=True,
         type=click.Choice(["auto", "float16", "bfloat16", "float32", "float64"]),
     ),
+    click.option(
+        "--threads", type=click.IntRange(1), help="Of torch (default: 1 for the shipped pair)."
+    ),
 )
 
 
@@ -31,8 +34,13 @@ def pair_options(command: Command) -> Command:
     return command
 
 
-def load(target: str | None, draft: str | None, device: str, dtype: str) -> Any:
-    """The pair that the options ask for; exits with status 2 and a message if there is none."""
+def load(
+    target: str | None, draft: str | None, device: str, dtype: str, threads: int | None
+) -> Any:
+    """The pair that the options ask for; exits with status 2 and a message if there is none.
+
+    The shipped models are so small that a second thread only waits for the first.
+    """
     try:
         from draftproof.fast.decoding.models import load_pair, shipped_pair
     except ImportError as error:
@@ -41,6 +49,12 @@ def load(target: str | None, draft: str | None, device: str, dtype: str) -> Any:
         ) from error
     if (target is None) != (draft is None):
         raise click.UsageError("give both --target and --draft, or neither")
+    if threads is None and target is None:
+        threads = 1
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
     try:
         if target is None or draft is None:
             return shipped_pair(device, dtype)
@@ -95,6 +109,7 @@ def generate(
     draft: str | None,
     device: str,
     dtype: str,
+    threads: int | None,
     report: bool,
     json_file: Path | None,
 ) -> None:
@@ -103,7 +118,7 @@ def generate(
     Without --target and --draft the two small byte-level models inside the package are used; the
     pair of names 3-gram and 2-gram stands for the n-gram models of the `ngram` extra.
     """
-    pair = load(target, draft, device, dtype)
+    pair = load(target, draft, device, dtype, threads)
     from draftproof.fast.decoding import metrics, rounds
 
     if drafts is None:
@@ -193,26 +208,24 @@ def _with_progress(pair: Any, prompts: Any, seeds: Any, settings: Any) -> Any:
 @click.option(
     "--figures", type=click.Path(path_type=Path, file_okay=False), help="Draw the plots here."
 )
-@click.option("--threads", default=1, show_default=True, help="Threads of torch.")
 @pair_options
 def experiment(
     names: tuple[str, ...],
     out: Path,
     page: Path | None,
     figures: Path | None,
-    threads: int,
     target: str | None,
     draft: str | None,
     device: str,
     dtype: str,
+    threads: int | None,
 ) -> None:
     """Measure methods against K, L and temperature, and print the tables.
 
     NAMES: methods lengths drafts temperatures nodes quality ngram forward (default: all of them).
     A run that was stopped goes on where it stopped.
     """
-    pair = load(target, draft, device, dtype)
-    import torch
+    pair = load(target, draft, device, dtype, threads)
     from draftproof.fast.decoding import analysis
     from draftproof.fast.decoding import experiments as ex
 
@@ -220,7 +233,6 @@ def experiment(
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no experiment {name!r}; there are {', '.join(known)}")
-    torch.set_num_threads(threads)
     path = out / "results.jsonl"
     try:
         results = ex.Results(path)

@@ -246,7 +246,8 @@ def load(path: Path | None = None) -> BackoffModel:
 def ngram_pair(path: Path | None = None) -> Pair:
     """2-grams draft, 3-grams verify, over V = 72,546 words."""
     model = load(path)
-    tokenizer = WordTokenizer(model.words, start=model.vocabulary)
+    start, end = model.vocabulary, model.words.index("</s>")
+    tokenizer = WordTokenizer(model.words, start, silent=frozenset([start, end]))
 
     def language_model(order: int) -> LanguageModel:
         return LanguageModel(
@@ -254,7 +255,7 @@ def ngram_pair(path: Path | None = None) -> Pair:
             vocabulary=model.vocabulary,
             inputs=model.vocabulary + 1,
             context=None,
-            end_of_text=frozenset([model.words.index("</s>")]),
+            end_of_text=frozenset([end]),
             tokenizer=tokenizer,
             device=torch.device("cpu"),
             start=functools.partial(NgramScorer, model, order),

@@ -53,12 +53,18 @@ class PretrainedTokenizer:
 
 
 class WordTokenizer:
-    """Words separated by white space, from a fixed list; a word outside the list is an error."""
+    """Words separated by white space, from a fixed list; a word outside the list is an error.
 
-    def __init__(self, words: Sequence[str], start: int) -> None:
+    ``start``: the token that begins a document; ``silent``: tokens that are no text.
+    """
+
+    def __init__(
+        self, words: Sequence[str], start: int, silent: frozenset[int] = frozenset()
+    ) -> None:
         self._words = list(words)
         self._ids = {word: i for i, word in enumerate(words)}
         self._start = start
+        self._silent = silent
 
     def encode(self, text: str) -> list[int]:
         words = text.lower().split()
@@ -68,7 +74,7 @@ class WordTokenizer:
         return [self._start, *(self._ids[word] for word in words)]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return "".join(f" {self._words[token]}" for token in tokens)
+        return "".join(f" {self._words[token]}" for token in tokens if token not in self._silent)
 
     def table(self) -> dict[str, int]:
         return self._ids

@@ -269,3 +269,16 @@ def test_autoregressive_settings_keep_everything_else():
     plain = autoregressive(settings)
     assert (plain.scheme_name, plain.temperature, plain.top_k) == (AUTOREGRESSIVE, 0.3, 5)
     assert plain.stop == ("x",)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("scheme", ["block", "spectr", "greedy_block", "ranked_block"])
+def test_greedy_text_on_a_gpu_is_that_of_the_cpu(scheme):
+    settings = settings_of(scheme, temperature=0.0, max_new_tokens=60)
+    texts = []
+    for device in ("cpu", "cuda"):
+        on_device = shipped_pair(device=device, dtype="float64")
+        prompts = ["And God said", "Blessed"]
+        texts.append([g.text for g in generate(on_device, prompts, [1, 2], settings).generations])
+    assert texts[0] == texts[1]

@@ -28,6 +28,7 @@ def test_an_unknown_word_is_named():
     words = WordTokenizer(["a", "b", "<s>"], start=2)
     assert words.encode("B a") == [2, 1, 0]
     assert words.decode([1, 0]) == " b a"
+    assert WordTokenizer(["a", "</s>"], 0, frozenset([1])).decode([0, 1]) == " a"
     with pytest.raises(ValueError, match="word 1, 'c', is not in the vocabulary"):
         words.encode("a c")
 
