@@ -1,0 +1,65 @@
+(* Recursive rejection without replacement is lossless also for i.i.d. drafts, when repetitions of rejected
+   tokens are skipped; hence for SpecTr on i.i.d. paths.                                     *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draftproof.base Require Import probability.
+From Draftproof.programs Require Import maximal drafting validity spectr traversal skip_repetitions.
+From Draftproof.theorems Require Import maximal draws spectr traversal.
+
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+
+Import Order.TTheory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+Section SkipRepetitions.
+Variables (R : realFieldType) (V : eqType) (vs : seq V).
+Hypothesis vs_uniq : uniq vs.
+Notation dist := (is_dist vs).
+
+(* p0 is the law of the drafts; p is p0 without h, m the mass that is left. *)
+Lemma skip_E (p0 : V -> R) n hist h (p q : V -> R) m f : dist p0 -> dist p -> dist q ->
+  (forall y, y \in vs -> (y \notin h)%:R * p0 y = m * p y) ->
+  E vs (draws (fun=> p0) n hist) (fun xs => E vs (skip_scan vs h p q xs) f)
+  = \sum_(y <- vs) q y * f y.
+Proof.
+move=> d0; elim: n hist h p q m => [|n IH] hist h p q m dp dq inv; first exact: sumfE.
+rewrite E_Draw; set T := \sum_(y <- vs) q y * f y.
+have dr := res_dist p dq; set T' := \sum_(y <- vs) res vs p q y * f y.
+(* a draft that is not skipped *)
+have step x : x \in vs -> x \notin h -> E vs (draws (fun=> p0) n (rcons hist x)) (fun xs =>
+    E vs (skip_scan vs h p q (x :: xs)) f) = acc p q x * f x + (1 - acc p q x) * T'.
+  move=> xv xh; rewrite /= (negPf xh) E_lin E_cst; last exact: draws_wf.
+  congr (_ + _ * _); apply: (IH _ _ _ _ (m * (1 - p x))) => // [|y yv]; first exact: masked_dist.
+  rewrite inE negb_or -mulrA -(maskedE vs_uniq dp xv yv) andbC -mulnb natrM.
+  case: (eqVneq y x) => [->|yx] /=; first by rewrite !mulr0 mul0r.
+  by rewrite mulr1 inv.
+have spec : \sum_(x <- vs) p x * (acc p q x * f x + (1 - acc p q x) * T') = T.
+  rewrite /T -(maximal_law f dp dq) E_Draw; apply: eq_sum => x /=.
+  by rewrite sumfE.
+have mE : m = \sum_(x <- vs) (x \notin h)%:R * p0 x.
+  rewrite -[LHS]mulr1 -[X in _ * X = _]dp.2 big_distrr /= big_seq [RHS]big_seq.
+  by apply: eq_bigr => x xv; rewrite inv.
+transitivity (\sum_(x <- vs) ((x \in h)%:R * p0 x * T
+   + m * (p x * (acc p q x * f x + (1 - acc p q x) * T')))).
+  rewrite big_seq [RHS]big_seq; apply: eq_bigr => x xv; rewrite E_bind.
+  rewrite [m * _]mulrA -inv //; case: (boolP (x \in h)) => xh /=.
+    rewrite mul1r !mul0r addr0; congr (_ * _).
+    rewrite -[RHS](IH (rcons hist x) h p q m dp dq inv); apply: E_ext => xs.
+    by rewrite /= xh.
+  by rewrite mul1r !mul0r add0r; congr (_ * _); exact: step.
+rewrite big_split /= -big_distrl -big_distrr /= spec mE -mulrDl -big_split /=.
+rewrite (eq_sum vs (g := p0)) => [|x]; first by rewrite d0.2 mul1r.
+by case: (x \in h); rewrite /= mul1r mul0r ?addr0 ?add0r.
+Qed.
+
+Theorem skip_exact (p q : V -> R) n f : dist p -> dist q ->
+  E vs (bind (draws (fun=> p) n [::]) (skip_scan vs [::] p q)) f = \sum_(y <- vs) q y * f y.
+Proof.
+move=> dp dq; rewrite E_bind; apply: (@skip_E p n [::] [::] p q 1 f) => // y _.
+Qed.
+
+Theorem spectr_skip_valid (pd qt : seq V -> V -> R) K L : (forall c, dist (pd c)) -> (forall c, dist (qt c)) ->
+  valid vs qt (spectr pd qt (node_skip vs pd qt) K L) L.
+Proof. by move=> dpd dqt; apply: spectr_valid => // n c f; exact: skip_exact. Qed.
+End SkipRepetitions.
