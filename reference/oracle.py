@@ -144,8 +144,14 @@ def block_stops(
     target: Model,
     **options: Any,
 ) -> Law[Stop]:
-    """The exact law of how one block ends, the drafts being what `drafts(chance)` draws."""
+    """The exact law of how one block ends, the drafts being what `drafts(chance)` draws.
+
+    Raises:
+        ValueError: a model for each draft, for a scheme that takes one model for all.
+    """
     entry = find(scheme) if isinstance(scheme, str) else scheme
+    if not isinstance(draft, Model) and entry.draft_law not in ("independent", "any"):
+        raise ValueError(f"{entry.name} takes one draft model for all drafts")
 
     def stop(outcome: Outcome) -> Stop:
         return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))

@@ -73,4 +73,5 @@ SCHEME = Scheme(
     lossless=False,
     drafts=(0, 1),
     counterexample=str(COUNTEREXAMPLE),
+    options={"printed": False},
 )

@@ -43,6 +43,19 @@ class Candidates(Sequence[int]):
         """The number of the draft that a candidate comes from."""
         return self._among[index]
 
+    def require_one_row(self, coupling: str) -> None:
+        """Refuse candidates of different draft rows, for a coupling that assumes one.
+
+        Raises:
+            ValueError: naming the coupling and the first draft whose row differs.
+        """
+        for index, row in enumerate(self.rows):
+            if row is not self.rows[0] and row != self.rows[0]:
+                raise ValueError(
+                    f"{coupling} takes one draft model for all drafts; "
+                    f"draft {self._among[index]} has another row than draft {self._among[0]}"
+                )
+
 
 Coupling = Callable[[Chance, Candidates, Row, Row], int]
 """coupling(chance, candidates, draft_row, target_row) -> token. `draft_row` is the row of the first

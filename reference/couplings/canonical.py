@@ -118,6 +118,7 @@ def canonical(
     draft_law: DraftLaw = "iid",
 ) -> int:
     """The chosen draft coupled maximally with the target, given all candidates."""
+    candidates.require_one_row("canonical")
     n = len(candidates)
     if draft_law == "iid" and comb(len(draft_row) + n - 1, n) > MOST_SETS:
         return transport(chance, candidates, draft_row, target_row)

@@ -142,6 +142,7 @@ def global_resolution(
     tolerance: float = TOLERANCE,
 ) -> int:
     """The token chosen by importance weights, coupled with the target."""
+    candidates.require_one_row("global_resolution")
     tokens = tuple(candidates[k] for k in range(len(candidates)))
     r, _ = _aim(draft_row, target_row, len(tokens))
     chosen = _chosen(draft_row, target_row, tokens, vocabulary, tolerance)

@@ -42,6 +42,7 @@ def kseq(
     Raises:
         ValueError: a scale that is not valid for this number of candidates.
     """
+    candidates.require_one_row("kseq")
     n = len(candidates)
     if scale is None:
         scale = smallest_scale(draft_row, target_row, n, grid)

@@ -24,6 +24,7 @@ def without_replacement(
     chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
 ) -> int:
     """Test the candidates in order, then draw from the last residual."""
+    candidates.require_one_row("without_replacement")
     p, q = draft_row, target_row
     rejected: set[int] = set()
     for k in range(len(candidates)):

@@ -529,6 +529,12 @@ def test_different_models_are_refused_where_they_would_bias() -> None:
     drafts = FixedDrafts([(0,), (1,)])
     with pytest.raises(ValueError, match="one draft model"):
         SCHEMES["spectr_gbv"].verify(Replay(), drafts, models, target, scale="kseq")
+    for name in ("spectr", "spectr:transport", "spectr:canonical", "kseq"):
+        with pytest.raises(ValueError, match=r"takes one draft model .* draft 1 has another row"):
+            SCHEMES[name].verify(Replay([[0.99], [0.99]]), drafts, models, target)
+    for name in ("kseq_block", "traversal", "multipath", "block"):
+        with pytest.raises(ValueError, match=f"{name} takes one draft model for all drafts"):
+            block_stops(name, lambda chance: drafts, models, target)
     with pytest.raises(ValueError, match="2 draft models were given for 3 drafts"):
         SCHEMES["spectr_gbv"].verify(Replay(), FixedDrafts([(0,)] * 3), models, target)
 
