@@ -196,7 +196,7 @@ SETTINGS = (
     Setting(32, 4, 6, 1.0, 0.6),
     Setting(32, 4, 6, 1.0, 0.6, 0.8),
     Setting(8, 2, 4, 1.0, 1.0),
-    Setting(64, 8, 8, 1.0, 1.0),
+    Setting(64, 4, 6, 1.0, 1.0),
 )
 """What the page "Which scheme, when" reports."""
 
