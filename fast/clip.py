@@ -22,7 +22,14 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast import kernels
-from draftproof.fast.sums import SEGMENT, row_sums, segment_sums
+from draftproof.fast.sums import (
+    SEGMENT,
+    finish,
+    row_parts,
+    row_sums,
+    segment_parts,
+    segment_sums,
+)
 from torch import Tensor
 
 __all__ = [
@@ -133,13 +140,39 @@ def owed_mass(
     """float64 [R]: Σ_v (a q - b p)+ for coefficients a, b float64 [R] (b None: 1)."""
     if rows.has_kernels():
         return kernels.owed_mass(rows, a, b, overrides)
-    sums = rows.zeros()
     a, b = column(a, rows), None if b is None else column(b, rows)
+    sums = Sums(rows)
     for part, p, q in tiles(rows):
         owed = _owed(p, q, a[part], None if b is None else b[part])
         _apply(owed, overrides, part)
-        sums[part] = row_sums(owed)
-    return sums
+        sums.put(part, row_parts(owed))
+    return sums.finish()
+
+
+class Sums:
+    """The sums of R rows, collected part by part and finished in one go."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._parts: list[Tensor] = []
+        self._at: list[slice] = []
+
+    def put(self, part: slice, parts: Tensor) -> None:
+        """`sums.row_parts` of the rows `part`, with any dimensions between."""
+        self._at.append(part)
+        self._parts.append(parts)
+
+    def finish(self, *between: int) -> Tensor:
+        """float64 [R, *between]; 0 for rows that nobody needs."""
+        sums = self._rows.zeros(*between)
+        if not self._parts:
+            return sums
+        parts = torch.cat(self._parts)
+        done = finish(parts.flatten(0, -3)).view(parts.shape[:-2])
+        if len(done) == self._rows.count:
+            return done
+        index = torch.cat([torch.arange(at.start, at.stop) for at in self._at])
+        return sums.index_copy_(0, index, done)
 
 
 def kept_mass(rows: Rows, scales: Tensor) -> Tensor:
@@ -189,7 +222,7 @@ def smallest_scale(
         def evaluate(scales: Tensor, needed: Tensor | None) -> tuple[Tensor, Tensor]:
             return kernels.kept_mass(rows if needed is None else rows.only(needed), scales, a, b)
 
-        return _root(evaluate, n, grid, may_stop=False)
+        return _root(evaluate, n, grid, _noise(rows.compute_dtype), may_stop=False)
     scale, kept = rows.zeros() + 1, rows.zeros()
     if a is not None and b is not None:
         a, b = column(a, rows), column(b, rows)
@@ -204,26 +237,36 @@ def solve_scale(p: Tensor, target: Tensor, n: Tensor, grid: int) -> tuple[Tensor
     covered = torch.empty_like(p)
 
     def evaluate(scales: Tensor, needed: Tensor | None) -> tuple[Tensor, Tensor]:
-        masses, partial = torch.zeros_like(scales), torch.zeros_like(scales)
+        parts = []
         for g in range(scales.shape[1]):
             torch.mul(target, scales[:, g, None].to(p.dtype), out=covered)
             torch.minimum(covered, p, out=covered)
-            masses[:, g] = row_sums(covered)
-            if needed is not None:  # the slope is wanted
-                partial[:, g] = row_sums(covered.masked_fill_(covered >= p, 0))
-        return masses, partial
+            parts.append(row_parts(covered))
+        if needed is not None:  # the slope is wanted
+            parts.append(row_parts(covered.masked_fill_(covered >= p, 0)))
+        sums = finish(torch.cat(parts)).view(len(parts), len(p))
+        count = scales.shape[1]
+        return sums[:count].T, sums[count:].T
 
-    return _root(evaluate, n, grid, may_stop=p.device.type == "cpu")
+    return _root(evaluate, n, grid, _noise(p.dtype), may_stop=p.device.type == "cpu")
 
 
 NEWTON_PASSES = 12
 """Most passes of the root search; rows stop changing once they have converged, mostly after 5."""
 
 Evaluate = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
-"""evaluate(scales [r, G], needed bool [r] or None) -> M(s), and the part of it where s T < p"""
+"""evaluate(scales [r, G], needed bool [r] or None) -> M(s) and, for one scale and rows that are
+`needed`, the part of it where s T < p"""
 
 
-def _root(evaluate: Evaluate, n: Tensor, grid: int, may_stop: bool) -> tuple[Tensor, Tensor]:
+def _noise(dtype: torch.dtype) -> float:
+    """How well a root is known at best: a few roundings of the sums."""
+    return 16 * torch.finfo(dtype).eps
+
+
+def _root(
+    evaluate: Evaluate, n: Tensor, grid: int, noise: float, may_stop: bool
+) -> tuple[Tensor, Tensor]:
     """The root search of `smallest_scale` on scalars; every row is decided by its own values."""
     n = n.clamp(min=1.0)
     low, high = 1.0 / n, torch.ones_like(n)  # ρ = n is always valid
@@ -241,8 +284,9 @@ def _root(evaluate: Evaluate, n: Tensor, grid: int, may_stop: bool) -> tuple[Ten
         step = s - value / torch.where(derivative < 0, derivative, -1.0)
         inside = (derivative < 0) & (step > low) & (step < high)
         step = torch.where(inside, step, torch.sqrt(low * high))
-        # ρ = 1 is valid, or the root is known far below the grid
-        over = (valid & (s == 1)) | ((step - s).abs() * grid < 1e-6) | (high <= low)
+        # ρ = 1 is valid, or the root is known far below the grid or to rounding
+        near = (step - s).abs() < max(1e-6 / grid, noise)
+        over = (valid & (s == 1)) | near | (high <= low)
         s = torch.where(done | over, s, step)
         done = done | over
         if may_stop and bool(done.all()):
@@ -274,15 +318,15 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     """
     if rows.has_kernels():
         return kernels.ratio_masses(rows, edges)
-    masses = rows.zeros(len(edges))
+    sums = Sums(rows)
     for part, p, q in tiles(rows):
-        above, here = p.clone(), torch.empty_like(p)
-        for b, (edge, inverse) in enumerate(intervals(edges)):
+        above, here, parts = p.clone(), torch.empty_like(p), []
+        for edge, inverse in intervals(edges):
             _hat(p, q, edge, inverse, here)
-            masses[part, b] = row_sums(above.sub_(here))
+            parts.append(row_parts(above.sub_(here)))
             above, here = here, above
-        masses[part, len(edges) - 1] = row_sums(above)
-    return masses
+        sums.put(part, torch.stack([*parts, row_parts(above)], 1))
+    return sums.finish(len(edges))
 
 
 def selected_row(rows: Rows, rise: Tensor, edges: Tensor) -> Rows:
@@ -323,35 +367,18 @@ def draw(
     The smallest v with cumsum(W)(v) > u · ΣW, never a token of weight 0; where ΣW = 0 the plain row
     q takes the place of W.
     """
+    if rows.law is not None and rows.rise is None:  # a law of whole rows
+        token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
+        columns = _columns(owed, rows)
+        for part, p, q in tiles(rows):
+            weights = _weights(p, q, columns, part)
+            _apply(weights, overrides, part)
+            token[part] = inverse_cdf(weights, q, uniform[part])
+        return token
     if rows.has_kernels():
-        return _draw_by_segments(rows, uniform, owed, overrides)
-    token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
-    columns = _columns(owed, rows)
-    for part, p, q in tiles(rows):
-        weights = _weights(p, q, columns, part)
-        _apply(weights, overrides, part)
-        token[part] = inverse_cdf(weights, q, uniform[part])
-    return token
-
-
-def inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
-    """The inverse CDF of each row of a tile [r, V] at `uniform` [r]; `plain` where all are 0."""
-    masses = segment_sums(weights)
-    empty = masses.sum(1) <= 0  # a sum of non-negative numbers is 0 in any order or in none
-    if weights.device.type != "cpu" or bool(empty.any()):
-        weights = torch.where(empty[:, None], plain, weights)
-        masses = torch.where(empty[:, None], segment_sums(plain), masses)
-    segment, threshold = _find_segment(masses, uniform)
-    at, inside = _columns_of(segment, weights.shape[1])
-    piece = torch.where(inside, weights.gather(1, at), 0)
-    return _find_column(piece, segment, threshold, weights.shape[1])
-
-
-def _draw_by_segments(
-    rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None
-) -> Tensor:
-    """`draw` from the masses of segments that a kernel has summed."""
-    masses, plain = kernels.segment_masses(rows, owed, overrides)
+        masses, plain = kernels.segment_masses(rows, owed, overrides)
+    else:
+        masses, plain = _segment_masses(rows, owed, overrides)
     empty = masses.sum(1) <= 0
     segment, threshold = _find_segment(torch.where(empty[:, None], plain, masses), uniform)
     at, inside = _columns_of(segment, rows.vocab)
@@ -367,6 +394,41 @@ def _draw_by_segments(
             weights = torch.where(at == overrides.tokens[:, e : e + 1], value, weights)
     weights = torch.where(inside, torch.where(empty[:, None], q, weights), 0)
     return _find_column(weights, segment, threshold, rows.vocab)
+
+
+def _segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
+    """float64 [R, segments]: the weights and the plain row, summed by segment.
+
+    On the CPU the plain row is summed only where it is needed: where all weights are 0.
+    """
+    columns = _columns(owed, rows)
+    masses, plain = Sums(rows), Sums(rows)
+    here = rows.device.type == "cpu"
+    for part, p, q in tiles(rows):
+        weights = _weights(p, q, columns, part)
+        _apply(weights, overrides, part)
+        masses.put(part, segment_parts(weights)[:, :, None])
+        if not here:
+            plain.put(part, segment_parts(q)[:, :, None])
+    segments = -(-rows.vocab // SEGMENT)
+    sums = masses.finish(segments)
+    if here:
+        for part, _, q in tiles(rows.only(sums.sum(1) <= 0)):
+            plain.put(part, segment_parts(q)[:, :, None])
+    return sums, plain.finish(segments)
+
+
+def inverse_cdf(weights: Tensor, plain: Tensor, uniform: Tensor) -> Tensor:
+    """The inverse CDF of each row of a tile [r, V] at `uniform` [r]; `plain` where all are 0."""
+    masses = segment_sums(weights)
+    empty = masses.sum(1) <= 0  # a sum of non-negative numbers is 0 in any order or in none
+    if weights.device.type != "cpu" or bool(empty.any()):
+        weights = torch.where(empty[:, None], plain, weights)
+        masses = torch.where(empty[:, None], segment_sums(plain), masses)
+    segment, threshold = _find_segment(masses, uniform)
+    at, inside = _columns_of(segment, weights.shape[1])
+    piece = torch.where(inside, weights.gather(1, at), 0)
+    return _find_column(piece, segment, threshold, weights.shape[1])
 
 
 def _find_segment(masses: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

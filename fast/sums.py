@@ -14,9 +14,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["LANES", "NARROW", "SEGMENT", "finish", "fold", "row_parts", "row_sums", "segment_sums"]
+__all__ = [
+    "LANES",
+    "NARROW",
+    "SEGMENT",
+    "finish",
+    "fold",
+    "row_parts",
+    "row_sums",
+    "segment_parts",
+    "segment_sums",
+]
 
-LANES = 16384
+LANES = 32768
 SEGMENT = 1024
 NARROW = 64
 
@@ -35,7 +45,7 @@ def row_parts(tile: Tensor) -> Tensor:
             more = tile[:, low : low + LANES]
             (lanes if more.shape[1] == LANES else lanes[:, : more.shape[1]]).add_(more)
         tile, width = lanes, LANES
-    return _segments(tile)
+    return segment_parts(tile)
 
 
 def finish(parts: Tensor) -> Tensor:
@@ -45,14 +55,15 @@ def finish(parts: Tensor) -> Tensor:
 
 def segment_sums(tile: Tensor) -> Tensor:
     """float64 [r, n]: the sum of each run of SEGMENT neighbouring columns of a tile [r, V]."""
-    return fold(_segments(tile).to(torch.float64), 1)
+    return fold(segment_parts(tile).to(torch.float64), 1)
 
 
-def _segments(tile: Tensor) -> Tensor:
+def segment_parts(tile: Tensor) -> Tensor:
     """[r, n, m]: each run of SEGMENT columns folded to m = NARROW (V, if that is less) columns."""
     rows, width = tile.shape
     if width < SEGMENT:
-        return fold(tile, NARROW)[:, None]
+        parts = fold(tile, NARROW)[:, None]
+        return parts.clone() if width <= NARROW else parts  # callers reuse the tile
     whole = width - width % SEGMENT
     parts = fold(tile[:, :whole].view(rows, whole // SEGMENT, SEGMENT), NARROW)
     if whole < width:

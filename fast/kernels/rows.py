@@ -5,6 +5,8 @@ Every kernel reads its rows once. A program accumulates SEGMENT lanes over the c
 `draftproof.fast.sums`. A sum over an axis of two is one addition, so the order is fixed.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
 from __future__ import annotations
 
 import triton

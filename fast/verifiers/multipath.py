@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from draftproof.fast.clip import Rows, row_sums, tiles
+from draftproof.fast.clip import Rows, tiles
+from draftproof.fast.sums import row_sums
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import verify_path
 from draftproof.fast.verifiers.paths import divide, first_true, row_entry, rows_at
