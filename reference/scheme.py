@@ -62,6 +62,8 @@ class Selection(NamedTuple):
     """Which of the drafts it is."""
     drafts: int
     """Out of how many."""
+    label: int = -1
+    """Schemes with labels: the label it won with, or one that wins all the same."""
 
 
 @dataclass(frozen=True)
@@ -100,3 +102,8 @@ class Scheme:
     select(chance, drafts, draft_model, target_model, **options) and
     finish(chance, selection, draft_model, target_model, **options). An enumeration of one after the
     other shares the work of all the drafts that select the same path."""
+    challenge: Callable[..., Selection] | None = None
+    """Schemes that select by one comparison after the other: the step by which draft k takes the
+    place of the best draft so far, or does not, as
+    challenge(chance, drafts, k, best, draft_model, target_model, **options). Independent drafts are
+    then enumerated one at a time."""

@@ -108,7 +108,7 @@ def select(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Selec
 
 def finish(chance: Chance, selection: Selection, draft: Model, target: Model) -> Outcome:
     """Block-verify it with the law it has."""
-    path, number, count = selection
+    path, number, count, _ = selection
     selected = _design(draft, target, count)[1] if path else draft
     return verify_path(chance, path, number, selected, target)
 

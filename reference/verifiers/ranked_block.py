@@ -50,7 +50,6 @@ __all__ = [
     "own_boost",
     "repaired",
     "select",
-    "selected_draft",
     "verify",
 ]
 
@@ -241,44 +240,48 @@ def design(
     return Design(lambda prefix: state(prefix).labels, rows, lambda prefix: state(prefix).weight)
 
 
-def selected_draft(
-    chance: Chance, drafts: Drafts, labels: Sequence[Callable[[Prefix], Row]]
-) -> int:
-    """Draw a label for each draft from its law at its leaf: the first draft with the highest.
+def rises_above(chance: Chance, labels: Row, best: int, k: int, last: bool) -> int:
+    """Draw the label of draft k against the best label so far (-1 for none): by how much it rises
+    above it, 0 if it does not.
 
     Labels that would give the same winner are drawn as one: those that do not beat the best draft
     so far, and, for the last draft, those that do. It is the same decision for every uniform.
     """
-    best, winner = -1, 0
-    for k in range(drafts.count):
-        law = labels[k](whole_path(drafts, k))
-        beaten, better = total(law[: best + 1]), law[best + 1 :]
-        if k == drafts.count - 1:
-            better = (total(better),)
-        rise = chance.draw((beaten, *better), Select(k))
-        if rise > 0:
-            best, winner = best + rise, k
-    return winner
+    beaten, better = total(labels[: best + 1]), labels[best + 1 :]
+    return chance.draw((beaten, total(better)) if last else (beaten, *better), Select(k))
+
+
+def challenge(
+    chance: Chance,
+    drafts: Drafts,
+    k: int,
+    best: Selection,
+    draft: DraftModels,
+    target: Model,
+    **options: Any,
+) -> Selection:
+    """Draft k against the best draft so far: it wins with a higher label."""
+    path = whole_path(drafts, k)
+    labels = _design_of(draft, target, drafts.count, k, options).labels(path)
+    rise = rises_above(chance, labels, best.label, k, k == drafts.count - 1)
+    return Selection(path, k, drafts.count, best.label + rise) if rise > 0 else best
 
 
 def select(
     chance: Chance, drafts: Drafts, draft: DraftModels, target: Model, **options: Any
 ) -> Selection:
-    """The draft of the highest label; the options are those of `verify`."""
-    if drafts.count == 0 or drafts.length == 0:
-        return Selection((), 0, drafts.count)
-    labels = [
-        _design_of(draft, target, drafts.count, k, options).labels for k in range(drafts.count)
-    ]
-    number = selected_draft(chance, drafts, labels)
-    return Selection(whole_path(drafts, number), number, drafts.count)
+    """The first draft of the highest label; the options are those of `verify`."""
+    best = Selection((), 0, drafts.count)
+    for k in range(drafts.count if drafts.length else 0):
+        best = challenge(chance, drafts, k, best, draft, target, **options)
+    return best
 
 
 def finish(
     chance: Chance, selection: Selection, draft: DraftModels, target: Model, **options: Any
 ) -> Outcome:
     """Verify the selected path with the law it has; the options are those of `verify`."""
-    path, number, count = selection
+    path, number, count, _ = selection
     selected = _design_of(draft, target, count, number, options).selected if path else target
     verify_path = greedy_block.verify_path if options.get("stateful") else block.verify_path
     return verify_path(chance, path, number, selected, target)
@@ -363,6 +366,7 @@ SCHEMES = (
         paper="this project",
         verify=verify,
         stages=(select, finish),
+        challenge=challenge,
         draft_law="independent",
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
@@ -374,6 +378,7 @@ SCHEMES = (
         paper="this project",
         verify=partial(verify, stateful=True),
         stages=(partial(select, stateful=True), partial(finish, stateful=True)),
+        challenge=partial(challenge, stateful=True),
         stateful=True,
         draft_law="independent",
         selects=True,

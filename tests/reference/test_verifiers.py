@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, product
 from typing import Any
@@ -575,6 +576,18 @@ def test_drawing_with_replacement_biases_a_scheme_that_assumes_none() -> None:
 # Ranked block: any coupling is lossless, a wrong one is not.
 
 
+@pytest.mark.parametrize("name", ["ranked_block", "ranked_block:stateful"])
+def test_one_draft_at_a_time_is_the_same_law(name: str) -> None:
+    """The enumeration of independent drafts one after the other, against all at once."""
+    at_once = replace(SCHEMES[name], challenge=None)
+    for instance in random_sizes(40):
+        for options in RANKED:
+            assert (
+                examine(name, instance, **options).stops
+                == examine(at_once, instance, **options).stops
+            )
+
+
 def any_coupling(seed: int) -> Any:
     """Proposals that are far from a coupling: the repair makes them one."""
 
@@ -618,8 +631,12 @@ def first_of_two(labels: dict[Prefix, Any], rows: Model) -> Number:
 
     def program(chance: Chance) -> int:
         drafts = SampledDrafts(chance, [fair, fair], 1)
-        k = ranked_block.selected_draft(chance, drafts, [lambda x: row(labels[x])] * 2)
-        outcome: Outcome = verify_path(chance, (drafts.token(k, 1),), k, rows, fair)
+        winner, best = 0, -1
+        for k in range(2):
+            law = row(labels[whole_path(drafts, k)])
+            rise = ranked_block.rises_above(chance, law, best, k, k == 1)
+            winner, best = (k, best + rise) if rise else (winner, best)
+        outcome: Outcome = verify_path(chance, whole_path(drafts, winner), winner, rows, fair)
         return (*outcome.accepted, outcome.next)[0]
 
     return enumerate_law(program).probability(0)
