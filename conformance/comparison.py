@@ -79,8 +79,8 @@ def _unsuitable(scheme: Scheme, instance: Instance) -> str:
         "without_replacement": ("without_replacement", "any"),
         "fixed": ("deterministic", "any"),
     }[instance.draft_law]
-    if scheme.draft_law not in suits and scheme.lossless:
-        return f"assumes drafts: {scheme.draft_law}"
+    if scheme.draft_law not in suits:
+        return f"made for other drafts: {scheme.draft_law}"
     return ""
 
 
@@ -249,7 +249,7 @@ def plot(comparison: Comparison, path: str | Path) -> None:
         "one instance" if comparison.instances == 1 else f"mean of {comparison.instances} instances"
     )
     size = f"V = {comparison.vocab}, L = {comparison.length}, K = {comparison.drafts}"
-    axes.set_title(f"Exact comparison of the schemes, {size}, {count}")
+    figure.suptitle(f"Exact comparison of the schemes, {size}, {count}")
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
     destination = Path(path)
     temporary = destination.with_name(f".{destination.name}.tmp{destination.suffix or '.png'}")
