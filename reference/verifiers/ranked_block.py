@@ -40,6 +40,7 @@ __all__ = [
     "RATIO_TYPES",
     "SCHEMES",
     "Design",
+    "challenge",
     "default_label_edges",
     "default_ratio_edges",
     "design",
@@ -49,6 +50,7 @@ __all__ = [
     "label_law",
     "own_boost",
     "repaired",
+    "rises_above",
     "select",
     "verify",
 ]
