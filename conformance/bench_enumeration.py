@@ -17,10 +17,8 @@ from typing import Any
 
 import click
 from draftproof.conformance.comparison import dirichlet_instance
-from draftproof.reference import chance as chances
-from draftproof.reference import oracle
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import enumerate_law
+from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.clip import smallest_scale
 from draftproof.reference.instance import Instance
 from draftproof.reference.law import Law
@@ -78,7 +76,7 @@ def naive_law(scheme: Scheme, instance: Instance, limit: float = float("inf")) -
             raise TimeoutError(f"more than {limit} seconds")
         drafts = FixedDrafts([path for path, _ in chosen], instance.length)
 
-        def program(chance: chances.Chance, drafts: FixedDrafts = drafts) -> Stop:
+        def program(chance: Chance, drafts: FixedDrafts = drafts) -> Stop:
             outcome = scheme.verify(chance, drafts, draft, target)
             return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
 
@@ -89,24 +87,26 @@ def naive_law(scheme: Scheme, instance: Instance, limit: float = float("inf")) -
     return Law(weights)
 
 
-def _count_branches(run: Callable[[], Any]) -> tuple[Any, int]:
-    """The result, and how many times an enumeration ran its program."""
-    runs = 0
-    plain = oracle.enumerate_law
+class _Counter:
+    """Counts how many times a scheme's functions are run."""
 
-    def counting(program: Callable[[chances.Chance], Any]) -> Law[Any]:
-        def counted(chance: chances.Chance) -> Any:
-            nonlocal runs
-            runs += 1
-            return program(chance)
+    def __init__(self) -> None:
+        self.runs = 0
 
-        return plain(counted)
+    def watch(self, scheme: Scheme) -> Scheme:
+        """The scheme, each of its functions counted."""
+        stages = scheme.stages and (
+            self._counted(scheme.stages[0]),
+            self._counted(scheme.stages[1]),
+        )
+        return replace(scheme, verify=self._counted(scheme.verify), stages=stages)
 
-    oracle.enumerate_law = counting
-    try:
-        return run(), runs
-    finally:
-        oracle.enumerate_law = plain
+    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.runs += 1
+            return function(*arguments, **options)
+
+        return counted
 
 
 def benchmark(name: str, instance: Instance, naive_limit: float = 0.0) -> Timing:
@@ -116,7 +116,8 @@ def benchmark(name: str, instance: Instance, naive_limit: float = 0.0) -> Timing
     shown = replace(
         instance, drafts=instance.drafts if most is None else min(most, instance.drafts)
     )
-    _, branches = _count_branches(lambda: examine(name, shown))
+    counter = _Counter()
+    examine(counter.watch(scheme), shown)
     cold = replace(shown)  # its models are made again
     smallest_scale.cache_clear()
     started = time.perf_counter()
@@ -134,7 +135,7 @@ def benchmark(name: str, instance: Instance, naive_limit: float = 0.0) -> Timing
             naive = time.perf_counter() - started
             if law != result.stops:
                 raise AssertionError(f"{name}: the two enumerations differ")
-    return Timing(name, shown.vocab, shown.length, shown.drafts, seconds, branches, naive)
+    return Timing(name, shown.vocab, shown.length, shown.drafts, seconds, counter.runs, naive)
 
 
 STATELESS = [

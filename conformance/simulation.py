@@ -95,7 +95,8 @@ def trigram_pair(setting: Setting) -> Pair:
 
 def _softmax(logits: Floats) -> Floats:
     weights: Floats = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+    rows: Floats = weights / weights.sum(axis=-1, keepdims=True)
+    return rows
 
 
 def _draw(rows: Floats, uniforms: Floats) -> NDArray[np.int64]:

@@ -62,9 +62,9 @@ class Space:
         """The variable called `name`."""
         return Quantity(self, self.field.gens[list(self.names).index(name)])
 
-    def constant(self, value: object) -> Quantity:
+    def constant(self, value: int | Rational) -> Quantity:
         """A rational number."""
-        exact = Fraction(value)  # type: ignore[arg-type]
+        exact = Fraction(value)
         return Quantity(self, self.field(QQ(exact.numerator, exact.denominator)))
 
     def assume_at_least_zero(self, quantity: Quantity) -> None:
