@@ -31,6 +31,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from draftproof.conformance.adapters.sglang import single_precision
 from draftproof.conformance.adapters.unpacked import engine_path, load
 from draftproof.conformance.adapters.vllm import seeds_and_positions
 from draftproof.conformance.subject import Batch, Block, Result, Unavailable
@@ -72,7 +73,7 @@ def _driven(accept: Any, token: Any) -> Iterator[None]:
     """Answer the uniform draws from `accept`, in order, and its multinomial draws by `token`."""
     import torch
 
-    left = iter(np.asarray(accept, dtype=np.float64).ravel().tolist())
+    left = iter(single_precision(np.asarray(accept, dtype=np.float64)).ravel().tolist())
 
     def uniforms(shape: Any) -> Any:
         count = int(np.prod(list(shape)))
@@ -117,7 +118,8 @@ class _GptFast:
         self._module: Any = load(root, {"generate": "generate.py"}, stubbed=stubbed)["generate"]
         self.declaration = _declaration(
             "gpt-fast", "32971d3", ["token_by_token"],
-            "generate.py, speculative_decode; the drafts are handed in",
+            "generate.py, speculative_decode; the drafts are handed in; accepts iff not u > ratio",
+            known=["at u = 0"],
         )  # fmt: skip
 
     def verify_one(self, block: Block) -> dict[str, int]:
@@ -158,7 +160,8 @@ class _LayerSkip:
         self._module.crop_past_key_values = lambda *_: None
         self.declaration = _declaration(
             "LayerSkip", "f42c669", ["token_by_token"],
-            "self_speculation_generator.py, single_step_speculation; the drafts are handed in",
+            "self_speculation_generator.py, single_step_speculation; divides by the draft probability",
+            known=["draft probability 0"],
         )  # fmt: skip
 
     def verify_one(self, block: Block) -> dict[str, int]:
@@ -202,7 +205,8 @@ class _Lucidrains:
         self._module: Any = load(root, {name: file}, stubbed=stubbed)[name]
         self.declaration = _declaration(
             "lucidrains/speculative-decoding", "72171ac", ["token_by_token"],
-            "speculative_decoding.py, speculative_decoding, one round; the drafts are handed in",
+            "speculative_decoding.py, speculative_decoding, one round; accepts iff not u > ratio",
+            known=["at u = 0"],
         )  # fmt: skip
 
     def verify(self, batch: Batch) -> Result:
@@ -247,8 +251,8 @@ class _Eagle:
         name = "eagle.model.utils"
         self._module: Any = load(root, {name: "eagle/model/utils.py"}, stubbed={"eagle"})[name]
         self.declaration = _declaration(
-            "EAGLE", "cb7e084", ["tree_match"], "eagle/model/utils.py, evaluate_posterior",
-            drafts=[1, None], draft_law="deterministic",
+            "EAGLE", "cb7e084", ["tree_match"], "eagle/model/utils.py, evaluate_posterior; accepts iff u <= ratio",
+            drafts=[1, None], draft_law="deterministic", known=["at u = 0"],
         )  # fmt: skip
 
     def verify_one(self, block: Block) -> dict[str, int]:
@@ -318,7 +322,7 @@ class _Sequoia:
             attn_mask=torch.zeros(nodes, nodes), seq_to_use=list(range(nodes)),
             Successors=[list(range(1, nodes))] + [[]] * count,
             draft_logits=wide(block.draft_rows[[0] * nodes, 0]),
-            r=torch.tensor([0.0, *block.accept_uniforms[:, 0]], dtype=torch.float32),
+            r=torch.tensor([0.0, *single_precision(block.accept_uniforms[:, 0])]),
             draft_model_engine=cache,
             target_model_engine=SimpleNamespace(
                 dtype=torch.float32, inference=lambda **_: target[None], **vars(cache)

@@ -70,6 +70,7 @@ class _Chain:
             "drafts": [1, 1],
             "length": [1, None],
             "uniforms": True,
+            "known": ["NaN row"],  # the last id of the vocabulary
             "dtypes": ["float32"],
             "time_limit": 600,
             "note": f"speculative/reject_sampling.py behind stubs, {how_triton_runs()}",

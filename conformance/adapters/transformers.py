@@ -40,9 +40,12 @@ class _View:
         """The inverse distribution function at the token uniform."""
         if num_samples != 1:
             raise ValueError(f"multinomial is asked for {num_samples} samples, not 1")
-        reached = weights.cumsum(-1)
+        reached = weights.double().cumsum(-1)
         threshold = self._token * reached[..., -1:]
-        return (reached <= threshold).sum(-1, keepdim=True)
+        found = (reached <= threshold).sum(-1, keepdim=True)
+        # Rounding may put the threshold on the total: never beyond the last token of weight > 0.
+        last = weights.shape[-1] - 1 - (weights > 0).long().flip(-1).argmax(-1, keepdim=True)
+        return self._torch.minimum(found, last)
 
 
 class TransformersSubject:
