@@ -88,7 +88,7 @@ _PUBLIC: Mapping[str, Callable[[], Any]] = {
         "count-after-rejection", _CHAIN, programs.count_after_rejection
     ),
     "siblings-no-update": _control(
-        "siblings-no-update", "spectr:recursive_rejection", "siblings_without_update"
+        "siblings-no-update", "spectr:recursive_rejection", "independent_trials"
     ),
     "keep-longest-of-B": _program(
         "keep-longest-of-B", "spectr:recursive_rejection", programs.keep_longest

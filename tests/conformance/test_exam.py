@@ -1,0 +1,40 @@
+"""The exam in small: every mutant is flagged, every control passes, correct runs raise no alarm."""
+
+import json
+
+import pytest
+from draftproof.conformance.exam import examine_fault, null_run
+from draftproof.conformance.mutants import FAULTS, public_faults
+
+
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_the_suite_gives_the_expected_verdict(name: str) -> None:
+    answer = examine_fault(name, budget=6.0)
+    assert answer.right, f"{answer.verdict.verdict}: {answer.verdict.reason}"
+    if answer.fault.expected == "biased":
+        assert answer.found is not None
+        assert answer.found.status == "failed"
+
+
+def test_every_public_fault_has_its_mutant() -> None:
+    assert set(public_faults()) <= set(FAULTS)
+    assert sum(fault.control for fault in FAULTS.values()) == 5
+    extra = set(FAULTS) - set(public_faults())
+    assert {"accept-times-1.1", "accept-times-1.01", "off-by-one-rows", "swapped-requests"} <= extra
+    assert {"wrong-prefix-weight", "uniforms-reused"} <= extra
+
+
+def test_lossless_but_slow_rules_are_measured() -> None:
+    for name, expected in (("sample-match", "accepts less"), ("one-hot-draft-row", "accepts less")):
+        answer = examine_fault(name, budget=6.0)
+        acceptance = next(c for c in answer.verdict.checks if c.check == "acceptance")
+        assert acceptance.status == "measured"
+        assert expected in acceptance.message
+        assert answer.verdict.verdict == "lossless"
+        json.dumps(answer.verdict.to_json())
+
+
+@pytest.mark.parametrize("seed", range(11))
+def test_correct_runs_raise_no_alarm(seed: int) -> None:
+    """One short run for each scheme; `draftproof exam` makes a thousand."""
+    assert null_run(seed) == []
