@@ -160,7 +160,7 @@ class _LayerSkip:
         self._module.crop_past_key_values = lambda *_: None
         self.declaration = _declaration(
             "LayerSkip", "f42c669", ["token_by_token"],
-            "self_speculation_generator.py, single_step_speculation; divides by the draft probability",
+            "self_speculation_generator.py, single_step_speculation; divides by draft rows",
             known=["draft probability 0"],
         )  # fmt: skip
 
@@ -251,7 +251,8 @@ class _Eagle:
         name = "eagle.model.utils"
         self._module: Any = load(root, {name: "eagle/model/utils.py"}, stubbed={"eagle"})[name]
         self.declaration = _declaration(
-            "EAGLE", "cb7e084", ["tree_match"], "eagle/model/utils.py, evaluate_posterior; accepts iff u <= ratio",
+            "EAGLE", "cb7e084", ["tree_match"],
+            "eagle/model/utils.py, evaluate_posterior; accepts iff u <= ratio",
             drafts=[1, None], draft_law="deterministic", known=["at u = 0"],
         )  # fmt: skip
 
