@@ -141,8 +141,9 @@ def _print_comparison(result: comparing.Comparison) -> None:
         table.add_row(name, str(result.drafts), f"{float(value):.4f}", "")
     console = Console()
     console.print(table)
-    for name, reason in result.left_out.items():
-        console.print(f"not compared: {name}: {reason}", highlight=False)
+    for reason in dict.fromkeys(result.left_out.values()):
+        names = ", ".join(name for name, why in result.left_out.items() if why == reason)
+        console.print(f"not compared ({reason}): {names}", highlight=False)
 
 
 @click.command()
@@ -169,7 +170,10 @@ def schemes(style: str) -> None:
         lossless = "nearly" if s.approximate else ("yes" if s.lossless else "no")
         state = "carry" if s.stateful else "none"
         table.add_row(s.name, s.kind, lossless, state, s.draft_law, s.summary)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # piped output has no width of its own; the rules need some room
+        console = Console(width=max(console.width, 140))
+    console.print(table)
 
 
 def schemes_markdown() -> str:
