@@ -3,6 +3,7 @@
    on a branch (budget).  theorems/drift.v bounds the laws by these.                        *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
+From Draftproof.programs Require Import drafting.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -27,6 +28,23 @@ Fixpoint drift (A : eqType) (m m' : prog A) : R :=
   | Draw d k, Draw d' k' => tv d d' + \sum_(x <- vs) d x * drift (k x) (k' x)
   | _, _ => 1
   end.
+
+(* The same for programs with outcomes of different types or outcomes that cannot be compared: cost a b
+   is charged where they return.                                                            *)
+Fixpoint drift_by (A B : Type) (cost : A -> B -> R) (m : prog A) (m' : prog B) : R :=
+  match m, m' with
+  | Ret a, Ret b => cost a b
+  | Flip r t e, Flip r' t' e' =>
+      `|r - r'| + (r * drift_by cost t t' + (1 - r) * drift_by cost e e')
+  | Draw d k, Draw d' k' => tv d d' + \sum_(x <- vs) d x * drift_by cost (k x) (k' x)
+  | _, _ => 1
+  end.
+(* For verifiers with a carry: another text costs 1; the same text with another chain what the chains
+   drift apart until N tokens are there.                                                    *)
+Definition carry_cost N (o o' : seq V * (seq V -> V -> R)) : R :=
+  if o.1 == o'.1 then
+    drift (generate o.2 (N - size o.1) o.1) (generate o'.2 (N - size o.1) o.1)
+  else 1.
 
 (* The same shape, every coin off by at most eps, every row by at most del. *)
 Fixpoint close (A : Type) (eps del : R) (m m' : prog A) : Prop :=

@@ -27,6 +27,13 @@ Qed.
 Lemma always_true A (m : prog A) : always (fun=> True) m.
 Proof. by elim: m => //=. Qed.
 
+Lemma always_imp A (P Q : A -> Prop) (m : prog A) :
+  (forall a, P a -> Q a) -> always P m -> always Q m.
+Proof.
+move=> PQ; elim: m => [a /PQ //|r t IHt e IHe [/IHt ? /IHe ?] //|d k IH Pk x].
+exact: IH.
+Qed.
+
 Lemma wf_bindP A B (P : A -> Prop) (m : prog A) (g : A -> prog B) :
   wf vs m -> always P m -> (forall a, P a -> wf vs (g a)) -> wf vs (bind m g).
 Proof.

@@ -143,12 +143,6 @@ Variable sibling : (V -> R) -> V -> V -> R.
 Hypothesis sib_dist : forall p x, dist p -> dist (sibling p x).
 Notation visit := (visit vs pd qt sibling).
 
-Lemma always_imp A (P Q : A -> Prop) (m : prog A) : (forall a, P a -> Q a) -> always P m -> always Q m.
-Proof.
-move=> PQ; elim: m => [a /PQ //|r t IHt e IHe [/IHt ? /IHe ?] //|d k IH Pk x].
-exact: IH.
-Qed.
-
 Lemma visit_wf t root c w p q : dist p -> dist q -> 0 <= w <= 1 -> wf vs (visit t root c w p q).
 Proof.
 elim: t root c w p q => [|x b IHb r IHr] root c w p q dp dq w01; first by case: root.
