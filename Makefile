@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: check test lint types proofs symbolic bench docs develop clean
+.PHONY: check test lint types proofs symbolic bench gpu docs develop clean
 
 # The environment is rebuilt only when the dependency lists change.
 .venv/.ready: pyproject.toml constraints.txt
@@ -34,6 +34,11 @@ proofs: .venv/.ready symbolic
 bench: .venv/.ready
 	$(BIN)/python -m draftproof.conformance.bench_enumeration
 	$(BIN)/python -m draftproof.fast.bench
+
+# On a machine with a GPU: the tests that need one, then docs/benchmarks/<card>.json and its page.
+gpu: .venv/.ready
+	$(BIN)/python -m pytest -q -m gpu tests/fast
+	$(BIN)/python -m draftproof.fast.bench --full --device cuda
 
 docs: .venv/.ready
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build

@@ -110,7 +110,7 @@ def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) ->
     steps, boosts = _label_constants(k, classes, device)
     labels = steps[count][:, None].expand(b, k, classes)
     boost = boosts[count][:, None].expand(b, k, classes)
-    edges = torch.tensor(ratio_edges(types), dtype=torch.float64, device=device)
+    edges = _edges_on(types, device)
     tilt = torch.ones(b, k, dtype=torch.float64, device=device)
     weight = tilt
     p = batch.token_probabilities(batch.draft_rows)
@@ -187,6 +187,11 @@ def ratio_edges(types: int) -> tuple[float, ...]:
     steps = types - 3
     inner = [round(16.0 ** (2 * i / steps - 1) * RATIO_GRID) / RATIO_GRID for i in range(steps + 1)]
     return (0.0, *inner, 64.0)
+
+
+@lru_cache(maxsize=64)  # once: a copy to the device cannot be captured in a CUDA graph
+def _edges_on(types: int, device: torch.device) -> Tensor:
+    return torch.tensor(ratio_edges(types), dtype=torch.float64, device=device)
 
 
 @lru_cache(maxsize=64)
