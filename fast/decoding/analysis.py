@@ -176,9 +176,37 @@ def series_table(found: Found, name: str) -> str:
 def speed_table(found: Found) -> str:
     """Speed-up over autoregressive decoding along L, one request at a time."""
     rows = []
-    for scheme in CURVES:
+    for scheme in ("block", "ranked_block"):
         results = [_get(found, speed_cell(scheme, 4, length)) for length in LENGTHS]
         rows.append([scheme, *("" if r is None else str(speed_up(r)) for r in results)])
+    return _markdown(["method", *(f"L = {length}" for length in LENGTHS)], rows)
+
+
+def projected_table(found: Found) -> str:
+    """Speed-ups that the measured parts would add up to with a target as slow as the random model.
+
+    tokens per call × t(1) / (t(nodes + 1) + draft + verification), t being that model's time along
+    the time axis, interpolated; empty where the tree is larger than what was timed.
+    """
+    times = sorted(
+        (r["forward"]["nodes"], 1000 * r["seconds"])
+        for r in found.values()
+        if FORWARD in r and r["forward"]["axis"] == "time" and "random" in r["forward"]["model"]
+    )
+    rows = []
+    for scheme in ("block", "ranked_block"):
+        row = [scheme]
+        for length in LENGTHS:
+            series = _get(found, series_cell(scheme, 4, length))
+            speed = _get(found, speed_cell(scheme, 4, length))
+            nodes = 0.0 if series is None else per_call(series, "nodes").value
+            if series is None or speed is None or not times or nodes + 1 > times[-1][0]:
+                row.append("")
+                continue
+            call = float(np.interp(nodes + 1, *zip(*times)))
+            other = sum(stage_milliseconds(speed, stage) for stage in ("draft", "verification"))
+            row.append(f"{per_call(series).value * times[0][1] / (call + other):.2f}")
+        rows.append(row)
     return _markdown(["method", *(f"L = {length}" for length in LENGTHS)], rows)
 
 
@@ -373,6 +401,7 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "claims": claims_table,
     **{name: functools.partial(series_table, name=name) for name in SERIES},
     "speed": speed_table,
+    "projected": projected_table,
     "warmer": warmer_table,
     "nodes": nodes_table,
     "stages": lambda found: stages_table(found, 4, 6, 1.0, "shipped"),
@@ -454,7 +483,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
         save(figure, name)
 
     figure, axes = pyplot.subplots(figsize=(5.5, 3.8))
-    for scheme in CURVES:
+    for scheme in ("block", "ranked_block"):
         have = [(v, r) for v in LENGTHS if (r := _get(found, speed_cell(scheme, 4, v)))]
         curve(axes, scheme, [(v, speed_up(r)) for v, r in have])
     axes.axhline(1, color="black", lw=0.6, ls=":")

@@ -153,3 +153,13 @@ def test_padded_output_rows_are_cut_off(build):
     wider = pair(*models, vocabulary=17)
     decoded = decode(wider, [[1]] * 8, range(8), settings)
     assert 16 in {token for g in decoded.generations for token in g.tokens}
+
+
+def test_the_package_offers_what_it_lists():
+    import draftproof.fast.decoding as decoding
+
+    assert {name for names in decoding._MODULES.values() for name in names} == set(decoding.__all__)
+    for name in decoding.__all__:
+        assert getattr(decoding, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = decoding.nonsense
