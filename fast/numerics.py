@@ -17,7 +17,7 @@ def unit_roundoff(dtype: torch.dtype) -> float:
 
 def sum_bound(dtype: torch.dtype, vocab: int) -> float:
     """δ(V): how far Σ (a q - b p)+ may be from its exact value for 0 ≤ a, b ≤ 1."""
-    return (math.ceil(vocab / LANES) + 9) * unit_roundoff(dtype) + 10 * 2.0**-53
+    return (math.ceil(vocab / LANES) + 9) * unit_roundoff(dtype) + 12 * 2.0**-53
 
 
 def law_bound(

@@ -5,7 +5,7 @@ neighbouring lanes is folded in halves, down to `NARROW` in the dtype of the row
 float64; then the segments are folded in halves. A library reduction may choose its order by shape,
 thread count or device; elementwise additions cannot, so a row's sum is the same bits everywhere.
 
-For non-negative entries the relative error is at most (⌈V/LANES⌉ - 1 + 4) u + 10 · 2^-53, u the
+For non-negative entries the relative error is at most (⌈V/LANES⌉ - 1 + 4) u + 12 · 2^-53, u the
 unit roundoff of the rows' dtype (docs/numerics.md).
 """
 

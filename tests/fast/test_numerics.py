@@ -94,7 +94,7 @@ def test_sums_at_full_size() -> None:
         for row, got in zip(x, row_sums(x), strict=True):
             exact = math.fsum(row.tolist())
             error = abs(float(got) - exact) / exact
-            bound = (math.ceil(151_936 / LANES) + 3) * unit_roundoff(torch.float32) + 10 * 2.0**-53
+            bound = (math.ceil(151_936 / LANES) + 3) * unit_roundoff(torch.float32) + 12 * 2.0**-53
             print(f"sum of 151,936, spread {spread}: relative error {error:.1e}, bound {bound:.1e}")
             assert error <= bound
 
