@@ -161,6 +161,9 @@ def test_the_instance_schema_accepts_the_toy_and_refuses_what_the_reader_refuses
     validator = jsonschema.Draft202012Validator(known)
     toy = json.loads((EXAMPLES / "toy.json").read_text(encoding="utf-8"))
     validator.validate(toy)
+    for file in (EXAMPLES / "deviations").glob("*.json"):
+        validator.validate(json.loads(file.read_text(encoding="utf-8")))
+        instance_from_json(json.loads(file.read_text(encoding="utf-8")))
     for key, value in (
         ("vocab", 0), ("drafts", -1), ("draft_law", "sampled"), ("format", 2), ("extra", 1),
         ("target_rows", {"0;1": ["1", "0"]}), ("target_rows", {"": [0.5, 0.5]}),
