@@ -60,6 +60,7 @@ def test_one_token_optimum_three_ways() -> None:
             continue
         sets = independent_draft_sets(p, K)
         assert value == acceptance_by_subsets(sets, q) == acceptance_by_program(sets, q).value
+        assert value == full_optimum(instance).value == stateless_optimum(instance).value
 
 
 def test_one_token_optimum_of_any_draft_law() -> None:
