@@ -91,7 +91,7 @@ DROPPED = {
         ("", "by move=> h1 h2 h3; apply: ranked_block_contract_valid."),
     ),
     "one key for the selection and its law": (
-        "Lemma use J L key1 key2 K : (forall c x, (key1 c x < J)%N) -> (forall c x, (key2 c x < J)%N) ->\n"
+        "Lemma use J L (key1 key2 : seq V -> seq V -> nat) K : (forall c x, (key1 c x < J)%N) -> (forall c x, (key2 c x < J)%N) ->\n"
         "  valid vs qt (multipath_contract vs pd qt J L (multipath.sure R {hypothesis}) key1 K.+1) L.\n"
         "Proof. {proof} Qed.",
         ("key1", "by move=> k1 k2; exact: multipath_contract_valid."),
