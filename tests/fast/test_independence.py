@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
 from draftproof.fast.carry import Carry
 from draftproof.fast.clip import Rows, kept_mass, owed_mass, ratio_masses, smallest_scale
-from draftproof.fast.sums import LANES
+from draftproof.fast.sums import LANES, row_sums
 from fast_blocks import Block, batch_of, random_block
 
 SINGLE = {"token_by_token", "block", "greedy_block"}
@@ -90,3 +91,37 @@ def test_masses_are_row_local(vocab: int, dtype: torch.dtype) -> None:
         assert torch.equal(together[3][:, one], few[3][:, b])
         assert torch.equal(together[0][one], part[0][one])
         assert torch.equal(together[2][one], part[2][one])
+
+
+def test_a_shared_generator_is_seen() -> None:
+    """Uniforms drawn in batch order, the planted fault, make a request depend on its batch."""
+    generator = random.Random(11)
+    blocks = [random_block(generator, 5, 1, 3) for _ in range(12)]
+    batch = batch_of(blocks, pad=(1, 3))
+
+    def drawn(batch: Batch) -> Uniforms:
+        return Uniforms.from_generator(torch.Generator().manual_seed(1), batch)
+
+    whole = verify("block", batch, drawn(batch))
+    different = 0
+    for b, block in enumerate(blocks):
+        alone = batch_of([block], pad=(1, 3))
+        single = verify("block", alone, drawn(alone))
+        different += not torch.equal(single.tokens[0], whole.tokens[b])
+    assert different >= 3
+
+
+@pytest.mark.parametrize("vocab", [200, 40_000])
+def test_a_sum_that_runs_through_the_batch_is_seen(vocab: int) -> None:
+    """The planted fault of row sums taken as differences of one running sum over all rows."""
+    tile = torch.rand(9, vocab, generator=torch.Generator().manual_seed(3))
+
+    def faulty(tile: torch.Tensor) -> torch.Tensor:
+        ends = tile.flatten().cumsum(0)[vocab - 1 :: vocab].double()
+        return ends - torch.cat([ends.new_zeros(1), ends[:-1]])
+
+    def alone(sums: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        return torch.cat([sums(tile[r : r + 1]) for r in range(9)])
+
+    assert not torch.equal(faulty(tile), alone(faulty))
+    assert torch.equal(row_sums(tile), alone(row_sums))

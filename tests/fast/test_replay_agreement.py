@@ -11,6 +11,7 @@ step moves with probability 2^-30 a block.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +97,27 @@ def test_same_uniforms_same_tokens(
     # About eight thresholds a block; three times the expected number and three more.
     assert excused <= 3 * cases * 8 * 2 * BOUNDS[dtype] + 3
     print(f"{scheme} {options} {dtype}: {cases} cases, {excused} excused")
+
+
+@pytest.mark.parametrize("scheme", ["token_by_token", "block", "greedy_block"])
+def test_a_reused_uniform_is_seen(scheme: str) -> None:
+    """The planted fault of one uniform for all depths disagrees far above any threshold's bound."""
+    generator = random.Random(5)
+    blocks = [random_block(generator, 3, 1, 3) for _ in range(60)]
+    batch = batch_of(blocks)
+    uniforms = uniforms_for(batch, 5)
+    reused = dataclasses.replace(uniforms, accept=uniforms.accept[:, :, :1].expand(-1, -1, 3))
+    result = verify(scheme, batch, reused)
+    seen = 0
+    for b, block in enumerate(blocks):
+        replay = Replay(uniforms.accept[b].tolist(), uniforms.token[b].item())
+        outcome = catalogue.SCHEMES[scheme].verify(
+            replay, FixedDrafts(block.paths, 3), Model.table(block.draft), Model.table(block.target)
+        )
+        emitted = tuple(int(t) for t in result.tokens[b] if t >= 0)
+        different = emitted != (*outcome.accepted, outcome.next)
+        seen += different and replay.margin >= BOUNDS[torch.float64]
+    assert seen >= 3
 
 
 def _after(table: dict[Prefix, Any], prefix: Prefix, length: int) -> dict[Prefix, Any]:
