@@ -1,6 +1,6 @@
 (* How far two programs of the same shape are apart: total variation of rows, the expected sum of
-   the errors of the decisions along a run (drift), uniform errors (close) and the number of decisions
-   on a branch (budget).  theorems/drift.v bounds the laws by these.                        *)
+   the errors of the decisions along a run (drift), uniform errors (close) and the number of
+   decisions on a branch (budget). theorems/drift.v bounds the laws by these. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import drafting.
@@ -29,8 +29,8 @@ Fixpoint drift (A : eqType) (m m' : prog A) : R :=
   | _, _ => 1
   end.
 
-(* The same for programs with outcomes of different types or outcomes that cannot be compared: cost a b
-   is charged where they return.                                                            *)
+(* The same for programs with outcomes of different types or outcomes that cannot be compared:
+   cost a b is charged where they return. *)
 Fixpoint drift_by (A B : Type) (cost : A -> B -> R) (m : prog A) (m' : prog B) : R :=
   match m, m' with
   | Ret a, Ret b => cost a b
@@ -39,8 +39,8 @@ Fixpoint drift_by (A B : Type) (cost : A -> B -> R) (m : prog A) (m' : prog B) :
   | Draw d k, Draw d' k' => tv d d' + \sum_(x <- vs) d x * drift_by cost (k x) (k' x)
   | _, _ => 1
   end.
-(* For verifiers with a carry: another text costs 1; the same text with another chain what the chains
-   drift apart until N tokens are there.                                                    *)
+(* For verifiers with a carry: another text costs 1; the same text with another chain what the
+   chains drift apart until N tokens are there. *)
 Definition carry_cost N (o o' : seq V * (seq V -> V -> R)) : R :=
   if o.1 == o'.1 then
     drift (generate o.2 (N - size o.1) o.1) (generate o'.2 (N - size o.1) o.1)

@@ -20,7 +20,8 @@ Notation prog := (prog R V).
 (* The rows of the selected path, normalised over the vocabulary. *)
 Definition rmass K c x : R := sumf vs (fun v => pd x v * label_weight J pi0 post K c (rcons x v)).
 Definition nrow K c x v : R :=
-  if rmass K c x == 0 then pd x v else pd x v * label_weight J pi0 post K c (rcons x v) / rmass K c x.
+  if rmass K c x == 0 then pd x v else pd x v * label_weight J pi0 post K c
+    (rcons x v) / rmass K c x.
 Definition ranked_block_normalised K L c : prog (seq V) :=
   bind (selected pd J post K L c) (fun xs =>
   bind (block_scan vs (nrow K c) qt c 1 xs (c, 1, xs == [::])) (block_emit vs (nrow K c) qt)).

@@ -1,5 +1,5 @@
-(* A draft chosen among K paths with the probabilities of a plan over all paths of length L, and block
-   verification of that path.  theorems/selection_plan.v.                                       *)
+(* A draft chosen among K paths with the probabilities of a plan over all paths of length L, and
+   block verification of that path. theorems/selection_plan.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting block selection.
@@ -26,5 +26,6 @@ Definition choose (pl : seq (seq V) -> seq V -> R) L (ps : seq (seq V)) : prog n
     Ret (minn (index (nth [::] (strings L) i) ps) (size ps).-1)).
 (* Select by sel, then block-verify the selected path with the rows r. *)
 Definition select_block (sel : seq (seq V) -> prog nat) (r : seq V -> V -> R) c : kverifier R V :=
-  fun ps => bind (sel ps) (fun k => bind (block_verifier vs r qt c (nth [::] ps k)) (fun o => Ret (k, o))).
+  fun ps => bind (sel ps) (fun k => bind (block_verifier vs r qt c (nth [::] ps k)) (fun o =>
+    Ret (k, o))).
 End SelExistCode.

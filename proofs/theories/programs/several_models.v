@@ -1,7 +1,7 @@
-(* A draft model for each draft: SpecTr with recursive rejection (SpecInfer 2305.09781), and SpecTr-GBV of
-   scale "unit".  A path carries the number of its model.
+(* A draft model for each draft: SpecTr with recursive rejection (SpecInfer 2305.09781), and
+   SpecTr-GBV of scale "unit". A path carries the number of its model.
    Python: draftproof.reference.verifiers.spectr, .spectr_gbv with a sequence of models.
-   theorems/several_models.v.                                                               *)
+   theorems/several_models.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting block scan spectr_gbv.
@@ -25,7 +25,8 @@ Fixpoint model_drafts (ks : seq nat) m c : prog (seq (nat * seq V)) :=
     bind (model_drafts ks' m c) (fun ps => Ret ((k, s) :: ps)))
   else Ret [::].
 
-(* The next tokens of the paths; the paths that go on with y, cut; those through the prefix s, cut. *)
+(* The next tokens of the paths; the paths that go on with y, cut; those through the prefix s,
+   cut. *)
 Fixpoint model_heads (ps : seq (nat * seq V)) : seq (nat * V) :=
   if ps is p :: ps' then
     if p.2 is x :: _ then (p.1, x) :: model_heads ps' else model_heads ps'

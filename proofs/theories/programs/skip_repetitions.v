@@ -1,6 +1,6 @@
-(* Recursive rejection without replacement on drafts that may repeat: a token that was rejected before is
-   skipped.  Python: draftproof.reference.couplings.without_replacement.
-   theorems/skip_repetitions.v.                                                             *)
+(* Recursive rejection without replacement on drafts that may repeat: a token that was rejected
+   before is skipped. Python: draftproof.reference.couplings.without_replacement.
+   theorems/skip_repetitions.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting traversal.

@@ -1,7 +1,7 @@
-(* SpecHub (Sun et al. 2411.05289): two drafts, one of which is the hub a, the likeliest token of the
-   draft row; the optimal transport for that draft law goes through the hub.
+(* SpecHub (Sun et al. 2411.05289): two drafts, one of which is the hub a, the likeliest token of
+   the draft row; the optimal transport for that draft law goes through the hub.
    Python: draftproof.reference.couplings.spechub and draftproof.reference.tree.hub_drafts.
-   theorems/spechub.v.                                                                      *)
+   theorems/spechub.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting contract.
@@ -24,8 +24,8 @@ Definition hub_pair v : R := if v == a then 0 else p v / (1 - p a).
 Definition hub_drafter (h : seq V) : V -> R :=
   if h is x :: _ then fun v => if (x == a) && (p a != 1) then hub_pair v else (v == a)%:R else p.
 
-(* What the pairs pass on to the hub, (m - q)+; the part of it that the hub takes; what the target is
-   still owed, and the correction.                                                          *)
+(* What the pairs pass on to the hub, (m - q)+; the part of it that the hub takes; what the target
+   is still owed, and the correction. *)
 Definition hub_offered : R := if p a == 1 then 1 else sumf vs (excess q hub_pair).
 Definition to_hub : R := Order.min hub_offered (q a) / hub_offered.
 Definition hub_owed v : R :=
@@ -36,7 +36,8 @@ Definition hub_correction v : R :=
 (* The law of the token given the pair {a, x}; x = a if both drafts are the hub. *)
 Definition hub_kept x : R := Order.min (hub_pair x) (q x) / hub_pair x.
 Definition hub_row x v : R :=
-  hub_kept x * (v == x)%:R + (1 - hub_kept x) * (to_hub * (v == a)%:R + (1 - to_hub) * hub_correction v).
+  hub_kept x * (v == x)%:R + (1 - hub_kept x)
+    * (to_hub * (v == a)%:R + (1 - to_hub) * hub_correction v).
 Definition hub_other (xs : seq V) : V := if xs is [:: x; y] then if x == a then y else x else a.
 Definition spechub (xs : seq V) : prog V := answer vs (hub_row (hub_other xs)) xs.
 End SpecHub.

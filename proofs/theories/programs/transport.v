@@ -1,5 +1,6 @@
-(* One token, any law of the drafts: the output from a transport plan, and the canonical two-step scheme
-   (Khisti et al. 2410.18234): select a draft, then couple the selected law maximally with the target.  *)
+(* One token, any law of the drafts: the output from a transport plan, and the canonical two-step
+   scheme (Khisti et al. 2410.18234): select a draft, then couple the selected law maximally with
+   the target. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal.

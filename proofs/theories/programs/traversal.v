@@ -1,6 +1,7 @@
-(* Traversal verification (Weng et al. 2505.12398): test the tree of drafts leaf by leaf, from the first
-   leaf up.  Python: draftproof.reference.verifiers.traversal; the tree of the code is `merged`.
-   theorems/traversal.v.                                                                     *)
+(* Traversal verification (Weng et al. 2505.12398): test the tree of drafts leaf by leaf, from the
+   first leaf up. Python: draftproof.reference.verifiers.traversal; the tree of the code is
+   `merged`.
+   theorems/traversal.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting.

@@ -1,6 +1,6 @@
-(* Robustness: how far the law of a program moves when its coins are off and its rows are off.  The
+(* Robustness: how far the law of a program moves when its coins are off and its rows are off. The
    errors of the decisions on a branch add up, each weighted with the probability that the exact
-   program gets there.  No decision is assumed to be anything but a number in [0,1] or a row.      *)
+   program gets there. No decision is assumed to be anything but a number in [0,1] or a row. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -99,7 +99,8 @@ elim: m m' wm wm' => [a|r t IHt e IHe|d k IH] [b|r' t' e'|d' k'] wm wm';
       = (r - r') * (a' - b') + (r * (a - a') + (1 - r) * (b - b')) by rng R.
   apply: le_trans (ler_norm_add _ _) _; apply: ler_add.
     by rewrite normrM ler_pimulr // dist_le1 // E_01.
-  apply: le_trans (ler_norm_add _ _) _; rewrite !normrM (ger0_norm r0) [`|1 - r|]ger0_norm ?subr_ge0 //.
+  apply: le_trans (ler_norm_add _ _) _;
+    rewrite !normrM (ger0_norm r0) [`|1 - r|]ger0_norm ?subr_ge0 //.
   by apply: ler_add; rewrite ler_wpmul2l ?subr_ge0 // ?IHt ?IHe.
 - case: wm => [[d0 d1] wk]; case: wm' => [[_ d1'] wk'] /=; rewrite !sumfE.
   have {}wk x : wf vs (k x) by exact: wk.

@@ -1,5 +1,6 @@
-(* Robustness of verifiers with a carry: one round, and N tokens with the carries nested.  The error of a
-   round counts the coins and rows of the verifier, and how far the carried chain is from the exact one. *)
+(* Robustness of verifiers with a carry: one round, and N tokens with the carries nested. The
+   error of a round counts the coins and rows of the verifier, and how far the carried chain is
+   from the exact one. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -23,7 +24,8 @@ Notation dist := (is_dist vs).
 Lemma E_01_on A (P : A -> Prop) (m : prog A) f : wf vs m -> always P m ->
   (forall a, P a -> 0 <= f a <= 1) -> 0 <= E vs m f <= 1.
 Proof.
-move=> wm Pm f01; apply/andP; split; [rewrite -[X in X <= _](E_cst 0 wm) | rewrite -[X in _ <= X](E_cst 1 wm)];
+move=> wm Pm f01; apply/andP; split;
+  [rewrite -[X in X <= _](E_cst 0 wm) | rewrite -[X in _ <= X](E_cst 1 wm)];
   by apply: (E_le wm Pm) => a /f01 /andP[].
 Qed.
 
@@ -37,18 +39,21 @@ Proof.
 move=> wm wm' Pm Qm' f01 f01' fc.
 have triv (n : prog A) (n' : prog B) : wf vs n -> wf vs n' -> always P n -> always Q n' ->
     `|E vs n f - E vs n' f'| <= 1.
-  by move=> wn wn' Pn Qn'; apply: dist_le1; [exact: (E_01_on wn Pn f01) | exact: (E_01_on wn' Qn' f01')].
+  by move=> wn wn' Pn Qn'; apply: dist_le1;
+    [exact: (E_01_on wn Pn f01) | exact: (E_01_on wn' Qn' f01')].
 elim: m m' wm wm' Pm Qm' => [a|r t IHt e IHe|d k IH] [b|r' t' e'|d' k'] wm wm' Pm Qm';
   try by exact: (triv _ _ wm wm' Pm Qm').
 - exact: fc.
-- case: wm => /andP[r0 r1] [wt we]; case: wm' => _ [wt' we']; case: Pm => Pt Pe; case: Qm' => Qt Qe /=.
+- case: wm => /andP[r0 r1] [wt we]; case: wm' => _ [wt' we']; case: Pm => Pt Pe;
+  case: Qm' => Qt Qe /=.
   set a := E vs t f; set b := E vs e f; set a' := E vs t' f'; set b' := E vs e' f'.
   have -> : r * a + (1 - r) * b - (r' * a' + (1 - r') * b')
       = (r - r') * (a' - b') + (r * (a - a') + (1 - r) * (b - b')) by rng R.
   apply: le_trans (ler_norm_add _ _) _; apply: ler_add.
     rewrite normrM ler_pimulr // dist_le1 //; first exact: (E_01_on wt' Qt f01').
     exact: (E_01_on we' Qe f01').
-  apply: le_trans (ler_norm_add _ _) _; rewrite !normrM (ger0_norm r0) [`|1 - r|]ger0_norm ?subr_ge0 //.
+  apply: le_trans (ler_norm_add _ _) _;
+    rewrite !normrM (ger0_norm r0) [`|1 - r|]ger0_norm ?subr_ge0 //.
   by apply: ler_add; rewrite ler_wpmul2l ?subr_ge0 // ?IHt ?IHe.
 - case: wm => [[d0 d1] wk]; case: wm' => [[_ d1'] wk'] /=; rewrite !sumfE.
   have {}wk x : wf vs (k x) by exact: wk.
@@ -63,7 +68,7 @@ elim: m m' wm wm' Pm Qm' => [a|r t IHt e IHe|d k IH] [b|r' t' e'|d' k'] wm wm' P
   by rewrite normrM (ger0_norm (d0 x)) ler_wpmul2l // IH.
 Qed.
 
-(* --- Verifiers with a carry -------------------------------------------------------------------- *)
+(* --- Verifiers with a carry ---------------------------------------------------------------- *)
 Definition dist_carry (o : seq V * chain) : Prop := forall x, dist (o.2 x).
 
 (* The exact verifier, seen from a later horizon N. *)
@@ -87,9 +92,11 @@ Qed.
 Variables (ver ver' : chain -> seq V -> prog (seq V * chain)) (L : nat).
 Hypotheses (vv : valid_carry vs ver L) (gv : good_carry vs ver L).
 Hypothesis wv : forall D c, (forall x, dist (D x)) -> wf vs (ver D c).
-Hypothesis wv' : forall D c, (forall x, dist (D x)) -> wf vs (ver' D c) /\ always dist_carry (ver' D c).
+Hypothesis wv' : forall D c, (forall x, dist (D x)) ->
+  wf vs (ver' D c) /\ always dist_carry (ver' D c).
 
-Lemma T_01 (D : chain) N f c : (forall x, dist (D x)) -> (forall s, 0 <= f s <= 1) -> 0 <= T vs D N f c <= 1.
+Lemma T_01 (D : chain) N f c : (forall x, dist (D x)) -> (forall s, 0 <= f s <= 1) ->
+  0 <= T vs D N f c <= 1.
 Proof. by move=> dD f01; apply: E_01 => //; exact: gen_wf. Qed.
 
 (* One round, seen from the horizon N. *)
@@ -107,7 +114,8 @@ Qed.
 
 (* N tokens, carries handed from round to round: at most one such drift for every token. *)
 Theorem rounds_drift N (D : chain) c f eta : (forall x, dist (D x)) -> (forall s, 0 <= f s <= 1) ->
-  (forall D c, (forall x, dist (D x)) -> drift_by vs (carry_cost vs N) (ver D c) (ver' D c) <= eta) ->
+  (forall D c, (forall x, dist (D x)) -> drift_by vs (carry_cost vs N) (ver D c) (ver' D c)
+    <= eta) ->
   (forall D c, always (fun o => size c < size o.1)%N (ver' D c)) -> (size c <= N)%N ->
   `|E vs (rounds ver' (N - size c) N D c) f - E vs (generate D (N - size c) c) f|
   <= (N - size c)%:R * eta.

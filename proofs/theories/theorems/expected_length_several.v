@@ -1,13 +1,14 @@
-(* Expected accepted length with several drafts.  Without the extension by later drafts K-SEQ block
-   verification earns c(beta, K) sum_i E_p[w_i] and SpecTr-GBV c(beta, K) sum_i sum_x min(p(x), q(x)/rho);
-   the extension never earns less; with a scale rho >= q/p on joints SpecTr-GBV earns
-   L (1 - (1-1/rho)^K), and target match earns sum_i sum_x q(x) (1 - (1-p(x))^K): both tend to L.   *)
+(* Expected accepted length with several drafts. Without the extension by later drafts K-SEQ block
+   verification earns c(beta, K) sum_i E_p[w_i] and SpecTr-GBV c(beta, K) sum_i sum_x min(p(x),
+   q(x)/rho); the extension never earns less; with a scale rho >= q/p on joints SpecTr-GBV earns L
+   (1 - (1-1/rho)^K), and target match earns sum_i sum_x q(x) (1 - (1-p(x))^K): both tend to L. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
 From Draftproof.programs Require Import maximal drafting kseq validity block scan walk spectr
    target_match kseq_block spectr_gbv.
-From Draftproof.theorems Require Import maximal draws kseq block running block_optimal paths scan walk
+From Draftproof.theorems Require Import maximal draws kseq block running block_optimal paths scan
+  walk
    expected_length kseq_block spectr_gbv greedy_block spectr rounds reductions.
 
 Set Implicit Arguments.
@@ -32,7 +33,8 @@ Definition accepted (c c' : seq V) : R := (size c')%:R - (size c)%:R - 1.
 (* --- The walk without the extension: the first path that is accepted wins. ----------------- *)
 Section First.
 Variables (S X O : Type) (test : S -> seq V -> prog (option X)) (pre : S -> X -> seq V).
-Variables (leaf : X -> bool) (mk : S -> X -> nat -> S) (rej : S -> S) (fin : S -> prog O) (F : O -> R).
+Variables (leaf : X -> bool) (mk : S -> X -> nat -> S) (rej : S -> S) (fin : S -> prog O) (F : O ->
+  R).
 Notation walk := (walk test pre leaf mk rej fin false).
 
 Lemma walk_nil fuel st : walk fuel st [::] = fin st.
@@ -85,15 +87,18 @@ Lemma kseq_block_scan_tau L c r X : (0 < L)%N -> 0 < r ->
 Proof.
 case: L => // m _ r0; have dD := row_at_dist dqt c (dqt c); set D := row_at qt c (qt c) in dD *.
 have ri0 : 0 <= r^-1 by rewrite invr_ge0 ltW.
-have sE G : E vs (draft pd m.+1 c) (fun xs => E vs (scan (block_weight pd D) (block_bias vs pd D) c r^-1 xs None) G)
-    = B1 vs pd D (block_weight pd D) (fun k => G (Some k)) m c r^-1 + (1 - msum vs pd D r^-1 c) * G None.
+have sE G : E vs (draft pd m.+1 c) (fun xs =>
+  E vs (scan (block_weight pd D) (block_bias vs pd D) c r^-1 xs None) G)
+    = B1 vs pd D (block_weight pd D) (fun k => G (Some k)) m c r^-1 + (1 - msum vs pd D r^-1 c)
+      * G None.
   apply: (scan_E (D := D) dpd (okw := fun w => 0 <= w <= 1)) => //.
   - by move=> w /andP[].
   - by move=> w c1 x w0; exact: wnext_ok.
   - by move=> w c1 x w0; exact: wnext_E.
   - by move=> w c1 /andP[_ w1]; rewrite (min_idPr w1).
   - by move=> w c1 w01; exact: hacc_E.
-have sT : E vs (draft pd m.+1 c) (fun xs => E vs (scan (block_weight pd D) (block_bias vs pd D) c r^-1 xs None) (tau_of c))
+have sT : E vs (draft pd m.+1 c) (fun xs =>
+  E vs (scan (block_weight pd D) (block_bias vs pd D) c r^-1 xs None) (tau_of c))
     = weight_sum qt r^-1 m.+1 c.
   rewrite (scan_tau (D := D) dpd (okw := fun w => 0 <= w <= 1)) //.
   - apply: eq_bigr => i _; apply: (E_always _ (draft_size pd i.+1 c)) => -[|x xs] // _.
@@ -143,17 +148,20 @@ transitivity (E vs (draft pd L c) (fun xs => E vs (kseq_block_test vs pd qt rho 
     by case: last; [exact: dqt | exact: bres_dist].
   have [r00 rv0] := rok 0%N (dpd c') dT.
   have dd : dist (clip_residual vs (pd c') (if last then qt c' else block_residual vs pd qt w' c')
-     (rho (pd c') (if last then qt c' else block_residual vs pd qt w' c') 0%N) 0%N) by exact: kres_dist.
-  transitivity (E vs (emit (clip_residual vs (pd c') (if last then qt c' else block_residual vs pd qt w' c')
+     (rho (pd c') (if last then qt c' else block_residual vs pd qt w' c') 0%N) 0%N) by exact:
+       kres_dist.
+  transitivity (E vs (emit (clip_residual vs (pd c')
+    (if last then qt c' else block_residual vs pd qt w' c')
      (rho (pd c') (if last then qt c' else block_residual vs pd qt w' c') 0%N) 0%N) c')
      (fun u => 1 * accepted c' u + ((size c')%:R - (size c)%:R) * 1)).
-    by apply: E_ext => u; rewrite /accepted; move: (size u)%:R (size c')%:R (size c)%:R => a b d; rng R.
+    by apply: E_ext => u; rewrite /accepted; move: (size u)%:R (size c')%:R (size c)%:R => a b d;
+      rng R.
   by rewrite E_lin emit_len // (E_cst _ (emit_wf c' dd)) mulr0 add0r mulr1.
 by rewrite [LHS](@kseq_block_scan_tau L c r _ isT r0) [RHS]/= [RHS]mulrDl mul1r mulrA.
 Qed.
 End KSeqBlock.
 
-(* --- SpecTr-GBV -------------------------------------------------------------------------------- *)
+(* --- SpecTr-GBV ---------------------------------------------------------------------------- *)
 (* sum_i sum over the strings s of length i of min(p(s), q(s)/rho) *)
 Definition shared (D : chain) r L c : R :=
   \sum_(0 <= i < L) SS vs i.+1 (fun s => Order.min (pmass pd c s) (r^-1 * pmass D c s)).
@@ -161,7 +169,8 @@ Definition shared (D : chain) r L c : R :=
 Section Gbv.
 
 Lemma draw_len (D : chain) c c0 : dist (D c) ->
-  E vs (Draw (D c) (fun y => Ret (rcons c y, D))) (fun o => accepted c0 o.1) = (size c)%:R - (size c0)%:R.
+  E vs (Draw (D c) (fun y => Ret (rcons c y, D))) (fun o => accepted c0 o.1)
+    = (size c)%:R - (size c0)%:R.
 Proof.
 move=> dD; rewrite E_Draw -[RHS]mul1r -[X in _ = X * _]dD.2 big_distrl /=; apply: eq_sum => y.
 rewrite /accepted size_rcons mulrSr; congr (_ * _).
@@ -174,13 +183,16 @@ Lemma gbv_scan_tau (D : chain) L c r X : (forall x, dist (D x)) -> (0 < L)%N -> 
   = shared D r L c + (1 - beta vs (pd c) (D c) r) * X.
 Proof.
 case: L => // m dD _ r0; have ri0 : 0 <= r^-1 by rewrite invr_ge0 ltW.
-have sE G : E vs (draft pd m.+1 c) (fun xs => E vs (scan (joint_ratio pd D) (gbv_bias vs pd D) c r^-1 xs None) G)
-    = B1 vs pd D (joint_ratio pd D) (fun k => G (Some k)) m c r^-1 + (1 - msum vs pd D r^-1 c) * G None.
+have sE G : E vs (draft pd m.+1 c) (fun xs =>
+  E vs (scan (joint_ratio pd D) (gbv_bias vs pd D) c r^-1 xs None) G)
+    = B1 vs pd D (joint_ratio pd D) (fun k => G (Some k)) m c r^-1 + (1 - msum vs pd D r^-1 c)
+      * G None.
   apply: (scan_E (D := D) dpd (okw := fun w => 0 <= w)) => //.
   - by move=> w c1 x; exact: gnxt_ok.
   - by move=> w c1 x; exact: gnxt_E.
   - by move=> w c1; exact: ghac_E.
-have sT : E vs (draft pd m.+1 c) (fun xs => E vs (scan (joint_ratio pd D) (gbv_bias vs pd D) c r^-1 xs None) (tau_of c))
+have sT : E vs (draft pd m.+1 c) (fun xs =>
+  E vs (scan (joint_ratio pd D) (gbv_bias vs pd D) c r^-1 xs None) (tau_of c))
     = shared D r m.+1 c.
   rewrite (scan_tau (D := D) dpd (okw := fun w => 0 <= w)) //.
   - apply: eq_bigr => i _; rewrite -(SS_draft vs pd); apply: SS_eq => s _ _.
@@ -195,17 +207,20 @@ Qed.
 
 Variable unit : bool.
 Notation W k st ps := (walk (gbv_test vs pd rho unit) (@gbv_prefix R V) snd
-   (gbv_node vs pd rho unit) (gbv_rejected vs pd rho unit) (gbv_correction vs pd rho unit) false k st ps).
+   (gbv_node vs pd rho unit) (gbv_rejected vs pd rho unit) (gbv_correction vs pd rho unit) false k
+     st ps).
 
 Lemma gbv_walk_first L c n D k : (forall x, dist (D x)) -> (0 < L)%N ->
   let st : gbv_state R V := (c, L, D, n) in
   E vs (drafts pd k.+1 L c) (fun ps => E vs (W k.+1 st ps) (fun o => accepted c o.1))
   = shared D (gbv_scale pd rho unit st) L c
     + (1 - beta vs (pd c) (D c) (gbv_scale pd rho unit st))
-      * E vs (drafts pd k L c) (fun ps => E vs (W k (gbv_rejected vs pd rho unit st) ps) (fun o => accepted c o.1)).
+      * E vs (drafts pd k L c) (fun ps => E vs (W k (gbv_rejected vs pd rho unit st) ps) (fun o =>
+        accepted c o.1)).
 Proof.
 move=> dD L0 st; have [r0 g0 gr] := node_ok dpd rok unit (dD : gdist vs st).
-have gd x : dist (gbv_residual vs pd rho unit st x) by exact: (gres_dist dpd rok unit x (dD : gdist vs st)).
+have gd x : dist (gbv_residual vs pd rho unit st x) by exact:
+  (gres_dist dpd rok unit x (dD : gdist vs st)).
 rewrite walk_first -(@gbv_scan_tau D L c _ _ dD L0 r0); apply: E_ext => xs.
 apply: E_ext => -[[[c' w'] last]|] //.
 rewrite /gbv_correction /gbv_node /= eqxx orbT.
@@ -228,7 +243,8 @@ case: L gd fin0 => [|m] gd fin0.
   by rewrite /shared big_nil mulr0 E_bind (E_cst _ (drafts_wf dpd _ _ _)); exact: fin0.
 set L := m.+1 in gd fin0 *; pose st : gbv_state R V := (c, L, D, K).
 pose W k ps := walk (gbv_test vs pd rho false) (@gbv_prefix R V) snd
-   (gbv_node vs pd rho false) (gbv_rejected vs pd rho false) (gbv_correction vs pd rho false) false k st ps.
+   (gbv_node vs pd rho false) (gbv_rejected vs pd rho false) (gbv_correction vs pd rho false) false
+     k st ps.
 transitivity (E vs (drafts pd K L c) (fun ps => E vs (W K ps) (fun o => accepted c o.1))).
   by rewrite E_bind; apply: (E_always _ (drafts_size pd K L c)) => ps e; rewrite /W /st /= e.
 have key k : E vs (drafts pd k L c) (fun ps => E vs (W k ps) (fun o => accepted c o.1))
@@ -253,7 +269,8 @@ move=> dD; have fin0 L' n D' : (forall x, dist (D' x)) ->
 case: L => [|m]; first by rewrite E_bind (E_cst _ (drafts_wf dpd _ _ _)); exact: fin0.
 set L := m.+1; pose st D : gbv_state R V := (c, L, D, K).
 pose W k D ps := walk (gbv_test vs pd rho true) (@gbv_prefix R V) snd
-   (gbv_node vs pd rho true) (gbv_rejected vs pd rho true) (gbv_correction vs pd rho true) false k (st D) ps.
+   (gbv_node vs pd rho true) (gbv_rejected vs pd rho true) (gbv_correction vs pd rho true) false k
+     (st D) ps.
 transitivity (E vs (drafts pd K L c) (fun ps => E vs (W K D ps) (fun o => accepted c o.1))).
   by rewrite E_bind; apply: (E_always _ (drafts_size pd K L c)) => ps e; rewrite /W /st /= e.
 have key k : E vs (drafts pd k L c) (fun ps => E vs (W k D ps) (fun o => accepted c o.1))
@@ -263,14 +280,15 @@ rewrite /W (gbv_walk_first true c K k dD) //=; congr (_ + _ * _).
 by apply: IH => x; apply: gchain_dist; rewrite ?ltr01 ?ler01.
 Qed.
 
-(* --- A scale that covers all joint ratios: E[tau] = L (1 - (1 - 1/rho)^K). ------------------------ *)
+(* --- A scale that covers all joint ratios: E[tau] = L (1 - (1 - 1/rho)^K). ----------------- *)
 Lemma SS_pmass (D : chain) i c : (forall x, dist (D x)) -> SS vs i (pmass D c) = 1.
 Proof.
 move=> dD; rewrite -[RHS](E_cst 1 (draft_wf dD i c)) -SS_draft; apply: SS_eq => s _ _.
 by rewrite mulr1.
 Qed.
 
-Lemma cover_pow (p q : V -> R) r k : cover vs p q r k * beta vs p q r = 1 - (1 - beta vs p q r) ^+ k.
+Lemma cover_pow (p q : V -> R) r k : cover vs p q r k * beta vs p q r
+  = 1 - (1 - beta vs p q r) ^+ k.
 Proof. exact: geo_beta. Qed.
 
 Lemma beta_covered (D : chain) c r : (forall x, dist (D x)) -> 0 < r ->
@@ -285,7 +303,8 @@ Theorem gbv_covered_tau K L (D : chain) c : (forall x, dist (D x)) -> let r := r
   E vs (spectr_gbv vs pd rho false false K L D c) (fun o => accepted c o.1)
   = L%:R * (1 - (1 - r^-1) ^+ K).
 Proof.
-move=> dD r cov; rewrite gbv_kseq_tau // -/r; have [r0 _] := rok K (dpd c) (dD c); rewrite -/r in r0.
+move=> dD r cov; rewrite gbv_kseq_tau // -/r; have [r0 _] := rok K (dpd c) (dD c);
+  rewrite -/r in r0.
 have sh : shared D r L c = L%:R * r^-1.
   rewrite /shared (eq_big_nat _ _ (F2 := fun=> r^-1)) => [|i /andP[_ iL]].
     by rewrite big_const_nat subn0 iter_addr addr0 [RHS]mulr_natl.
@@ -308,7 +327,8 @@ have -> : 1 + K%:R * a - (1 - a) * (1 + (1 + K%:R) * a) = a * a * (1 + K%:R).
 by rewrite mulr_ge0 ?mulr_ge0 // addr_ge0 ?ler01 ?ler0n.
 Qed.
 
-Corollary gbv_covered_limit K L (D : chain) c : (forall x, dist (D x)) -> let r := rho (pd c) (D c) K in
+Corollary gbv_covered_limit K L (D : chain) c : (forall x, dist (D x)) -> let r :=
+  rho (pd c) (D c) K in
   (forall s, all (mem vs) s -> (size s <= L)%N -> pmass D c s <= r * pmass pd c s) -> 1 <= r ->
   L%:R - L%:R * r / (r + K%:R)
   <= E vs (spectr_gbv vs pd rho false false K L D c) (fun o => accepted c o.1).
@@ -321,7 +341,7 @@ rewrite ler_pdivl_mulr //; have := pow_small K a01; rewrite -(ler_pmul2r r0) mul
 by rewrite mulrDl mul1r -[K%:R * _ * r]mulrA mulVf ?mulr1 // gt_eqF.
 Qed.
 
-(* --- Target match: P(tau >= i, x) = q(x) (1 - (1 - p(x))^K). ------------------------------------------ *)
+(* --- Target match: P(tau >= i, x) = q(x) (1 - (1 - p(x))^K). ------------------------------- *)
 Lemma draws_count (p : V -> R) K h y (b : R) : uniq vs -> dist p -> y \in vs ->
   E vs (draws (fun=> p) K h) (fun xs => b ^+ count_mem y xs) = (1 - p y * (1 - b)) ^+ K.
 Proof.
@@ -348,14 +368,16 @@ transitivity (E vs (drafts pd K m.+1 c) (fun ps =>
   by apply: E_ext => ps; exact: (E_bind vs (node_match qt c (heads ps))).
 rewrite (drafts_node dpd K m c (node_match qt c) G).
 have step y k : E vs (drafts pd k m (rcons c y)) (G y)
-    = (1 - 0 ^+ k) + \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s => 1 - (1 - pmass pd (rcons c y) s) ^+ k).
+    = (1 - 0 ^+ k) + \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s =>
+      1 - (1 - pmass pd (rcons c y) s) ^+ k).
   have one : accepted c (rcons c y) = 0.
     by rewrite /accepted size_rcons mulrSr addrAC addrK subrr.
   case: k => [|k].
     rewrite expr0 subrr add0r -[LHS]/(accepted c (rcons c y)) one big1 // => i _.
     by rewrite -[RHS](E_0 vs (draft qt i.+1 (rcons c y))); apply: E_ext => s; rewrite ?expr0 ?subrr.
   rewrite expr0n subr0 -IH -[X in X + _](E_cst 1 (drafts_wf dpd k.+1 m (rcons c y))).
-  have -> : E vs (drafts pd k.+1 m (rcons c y)) (G y) = E vs (drafts pd k.+1 m (rcons c y)) (fun ps =>
+  have -> : E vs (drafts pd k.+1 m (rcons c y)) (G y) = E vs (drafts pd k.+1 m (rcons c y))
+    (fun ps =>
      E vs (spectr_walk qt (node_match qt) m (rcons c y) ps) (accepted c)).
     by apply: (E_always _ (drafts_size pd k.+1 m (rcons c y))) => -[|p ps].
   have wsw c1 n ps : wf vs (spectr_walk qt (node_match qt) n c1 ps).
@@ -367,16 +389,19 @@ have step y k : E vs (drafts pd k m (rcons c y)) (G y)
 under E_ext => xs do rewrite /node_match E_Draw.
 rewrite E_sum.
 transitivity (\sum_(y <- vs) qt c y * ((1 - (1 - pd c y) ^+ K)
-   + \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s => 1 - (1 - pd c y * pmass pd (rcons c y) s) ^+ K))).
+   + \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s =>
+     1 - (1 - pd c y * pmass pd (rcons c y) s) ^+ K))).
   rewrite big_seq [RHS]big_seq; apply: eq_bigr => y yv; rewrite E_scale; congr (_ * _).
   have dw := draws_wf K [::] (fun=> dpd c).
   rewrite (E_ext _ _ (fun xs => step y (count_mem y xs))).
   rewrite (E_ext _ _ (g := fun xs => 1 * (1 * 1 + (- 1) * 0 ^+ count_mem y xs)
-     + 1 * \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s => 1 - (1 - pmass pd (rcons c y) s) ^+ count_mem y xs))); last first.
+     + 1 * \sum_(0 <= i < m) E vs (draft qt i.+1 (rcons c y)) (fun s =>
+       1 - (1 - pmass pd (rcons c y) s) ^+ count_mem y xs))); last first.
     by move=> xs; rewrite !mul1r mulN1r.
   rewrite E_lin E_lin (E_cst _ dw) draws_count // !mul1r mulN1r subr0 mulr1; congr (_ + _).
   rewrite E_sum; apply: eq_bigr => i _; rewrite E_comm; apply: E_ext => s.
-  rewrite (E_ext _ _ (g := fun xs => 1 * 1 + (- 1) * (1 - pmass pd (rcons c y) s) ^+ count_mem y xs)); last first.
+  rewrite (E_ext _ _ (g := fun xs =>
+    1 * 1 + (- 1) * (1 - pmass pd (rcons c y) s) ^+ count_mem y xs)); last first.
     by move=> xs; rewrite mul1r mulN1r.
   by rewrite E_lin (E_cst _ dw) draws_count // mul1r mulN1r subKr.
 rewrite big_nat_recl // (eq_sum vs (fun y => mulrDr _ _ _)) big_split; congr (_ + _).
@@ -386,7 +411,8 @@ rewrite exchange_big; apply: eq_bigr => i _; rewrite E_Draw; apply: eq_sum => y.
 by rewrite E_bind.
 Qed.
 
-(* What the target can say the drafts can say, with probability a at least: E[tau] >= L (1 - (1-a)^K). *)
+(* What the target can say the drafts can say, with probability a at least: E[tau] >= L (1 -
+   (1-a)^K). *)
 Corollary match_limit (qt : chain) K L c a : uniq vs -> (forall x, dist (qt x)) -> 0 <= a <= 1 ->
   (forall s, all (mem vs) s -> (size s <= L)%N -> pmass qt c s != 0 -> a <= pmass pd c s) ->
   L%:R * (1 - (1 - a) ^+ K)
@@ -396,20 +422,23 @@ move=> vu dqt /andP[a0 a1] cov; rewrite match_tau //; set C := 1 - _ ^+ K.
 have -> : L%:R * C = \sum_(0 <= i < L) C.
   by rewrite big_const_nat subn0 iter_addr addr0 [LHS]mulr_natl.
 apply: ler_sum_nat => i /andP[_ iL].
-rewrite -(SS_draft vs qt) -[C]mulr1 -[X in C * X <= _](SS_pmass i.+1 c dqt) -SS_scale; apply: SS_le => s sv si.
+rewrite -(SS_draft vs qt) -[C]mulr1 -[X in C * X <= _](SS_pmass i.+1 c dqt) -SS_scale;
+  apply: SS_le => s sv si.
 have q0 : 0 <= pmass qt c s by exact: pmass_nneg.
 have [->|qn0] := eqVneq (pmass qt c s) 0; first by rewrite mulr0 mul0r.
 rewrite mulrC ler_wpmul2l // /C ler_sub // ler_expn2r ?nnegrE ?subr_ge0 //.
-  rewrite -(draft_prefix vu dpd c sv (leqnn (size s))) -[X in _ <= X](E_cst 1 (draft_wf dpd (size s) c)).
+  rewrite -(draft_prefix vu dpd c sv (leqnn (size s))) -[X in _
+    <= X](E_cst 1 (draft_wf dpd (size s) c)).
   apply: (E_le (draft_wf dpd (size s) c) (always_true _)) => xs _.
   by case: (_ == _); rewrite ?lexx ?ler01.
 by rewrite ler_sub // cov ?si.
 Qed.
 
-(* --- The extension by later drafts never earns less ------------------------------------------------- *)
+(* --- The extension by later drafts never earns less ---------------------------------------- *)
 Section Extension.
 Variables (S X O : Type) (test : S -> seq V -> prog (option X)) (pre : S -> X -> seq V).
-Variables (leaf : X -> bool) (mk : S -> X -> nat -> S) (rej : S -> S) (fin : S -> prog O) (F : O -> R).
+Variables (leaf : X -> bool) (mk : S -> X -> nat -> S) (rej : S -> S) (fin : S -> prog O) (F : O ->
+  R).
 Variables (lens : S -> nat) (ok : S -> Prop) (okX : S -> X -> Prop).
 Notation walk ext := (walk test pre leaf mk rej fin ext).
 Hypothesis mk_ok : forall st x k, ok st -> okX st x ->
@@ -432,7 +461,8 @@ by rewrite -(mk_ok _ okst okx).
 Qed.
 End Extension.
 
-Lemma accepted_ge (c c1 : seq V) (m : prog (seq V)) : wf vs m -> always (fun u => size c1 < size u)%N m ->
+Lemma accepted_ge (c c1 : seq V) (m : prog (seq V)) : wf vs m ->
+  always (fun u => size c1 < size u)%N m ->
   (size c1)%:R - (size c)%:R <= E vs m (accepted c).
 Proof.
 move=> wm am; rewrite -[X in X <= _](E_cst _ wm); apply: (E_le wm am) => u cu.
@@ -444,19 +474,24 @@ Variable qt : chain.
 Hypothesis dqt : forall c, dist (qt c).
 
 Lemma kseq_block_walk_safe N ext st fuel ps : kok vs N st -> sized st.1.1.2 ps ->
-  let m := walk (kseq_block_test vs pd qt rho) (@kseq_block_prefix R V) snd (kseq_block_node vs pd qt)
+  let m := walk (kseq_block_test vs pd qt rho) (@kseq_block_prefix R V) snd
+    (kseq_block_node vs pd qt)
     id (kseq_block_correction vs pd rho) ext fuel st ps in
   wf vs m /\ always (fun u => size st.1.1.1 < size u)%N m.
 Proof.
 move=> okst sps; set c0 := st.1.1.1.
-apply: (@walk_safe R V vs _ _ _ (kseq_block_test vs pd qt rho) (@kseq_block_prefix R V) snd (kseq_block_node vs pd qt) id (kseq_block_correction vs pd rho)
-  ext (fun u => size c0 < size u)%N (fun st => st.1.1.2) (fun st => kok vs N st /\ (size c0 <= size st.1.1.1)%N)
-  (fun st => mark_at (block_weight pd (row_at qt st.1.1.1 st.1.2)) st.1.1.1 (kseq_block_scale pd rho st)^-1 st.1.1.2)) => //.
+apply: (@walk_safe R V vs _ _ _ (kseq_block_test vs pd qt rho) (@kseq_block_prefix R V) snd
+  (kseq_block_node vs pd qt) id (kseq_block_correction vs pd rho)
+  ext (fun u => size c0 < size u)%N (fun st => st.1.1.2) (fun st =>
+    kok vs N st /\ (size c0 <= size st.1.1.1)%N)
+  (fun st => mark_at (block_weight pd (row_at qt st.1.1.1 st.1.2)) st.1.1.1
+    (kseq_block_scale pd rho st)^-1 st.1.1.2)) => //.
 - move=> [[[c1 m] T] n] [[dT c1N] cc1]; have [r0 rv] := rok n (dpd c1) dT.
   split; first by apply: emit_wf; exact: kres_dist.
   by move=> y; rewrite /= size_rcons ltnS.
 - move=> [[[c1 m] T] n] [[c' w'] last] k [[dT c1N] cc1] [s [/= -> _ /andP[s0 sm] ->]].
-  rewrite /kseq_block_prefix /= drop_size_cat // subnKC //; split=> //; split; last by rewrite size_cat (leq_trans cc1) ?leq_addr.
+  rewrite /kseq_block_prefix /= drop_size_cat // subnKC //; split=> //; split;
+    last by rewrite size_cat (leq_trans cc1) ?leq_addr.
   split; last by rewrite -c1N size_cat -addnA subnKC.
   by case: ifP => _; [exact: dqt | exact: bres_dist].
 - move=> [[[c1 m] T] n] xs [[dT c1N] cc1] sx; have dD := row_at_dist dqt c1 dT.
@@ -483,7 +518,8 @@ set ps' := if L is 0 then [::] else ps.
 have sps' : sized L ps' by rewrite /ps'; case: (L) sps.
 pose N := (size c + L).+1.
 apply: (walk_extension (lens := fun st => st.1.1.2) (ok := kok vs N)
-  (okX := fun st => mark_at (block_weight pd (row_at qt st.1.1.1 st.1.2)) st.1.1.1 (kseq_block_scale pd rho st)^-1 st.1.1.2)) => //.
+  (okX := fun st => mark_at (block_weight pd (row_at qt st.1.1.1 st.1.2)) st.1.1.1
+    (kseq_block_scale pd rho st)^-1 st.1.1.2)) => //.
 - move=> [[[c1 m] T] n] [[c' w'] last] k [dT c1N] [s [/= -> _ /andP[s0 sm] ->]].
   by rewrite /kseq_block_prefix /= drop_size_cat // subnKC.
 - move=> [[[c1 m] T] n] xs [dT c1N] sx; have dD := row_at_dist dqt c1 dT.
@@ -504,8 +540,10 @@ apply: (walk_extension (lens := fun st => st.1.1.2) (ok := kok vs N)
   have [wm am] := kseq_block_walk_safe true fuel okst sqs.
   apply: le_trans (accepted_ge c wm am); rewrite le_eqVlt; apply/orP; left; apply/eqP.
   have [r00 rv0] := rok 0%N (dpd c') dT'.
-  rewrite -[LHS]/(E vs (emit (clip_residual vs (pd c') (if last then qt c' else block_residual vs pd qt w' c')
-     (rho (pd c') (if last then qt c' else block_residual vs pd qt w' c') 0%N) 0%N) c') (accepted c)).
+  rewrite -[LHS]/(E vs (emit (clip_residual vs (pd c')
+    (if last then qt c' else block_residual vs pd qt w' c')
+     (rho (pd c') (if last then qt c' else block_residual vs pd qt w' c') 0%N) 0%N) c')
+       (accepted c)).
   set d := clip_residual _ _ _ _ _; have dd : dist d by exact: kres_dist.
   rewrite E_Draw -[RHS]mul1r -[X in _ = X * _]dd.2 big_distrl /=; apply: eq_sum => y.
   rewrite /accepted size_rcons mulrSr; congr (_ * _).
@@ -520,11 +558,15 @@ Lemma gbv_walk_safe N ext st fuel ps : gok vs N st -> sized st.1.1.2 ps ->
   wf vs m /\ always (fun o => size st.1.1.1 < size o.1)%N m.
 Proof.
 move=> okst sps; set c0 := st.1.1.1.
-apply: (@walk_safe R V vs _ _ _ (gbv_test vs pd rho false) (@gbv_prefix R V) snd (gbv_node vs pd rho false)
-  (gbv_rejected vs pd rho false) (gbv_correction vs pd rho false) ext (fun o => size c0 < size o.1)%N (fun st => st.1.1.2)
+apply: (@walk_safe R V vs _ _ _ (gbv_test vs pd rho false) (@gbv_prefix R V) snd
+  (gbv_node vs pd rho false)
+  (gbv_rejected vs pd rho false) (gbv_correction vs pd rho false) ext (fun o => size c0
+    < size o.1)%N (fun st => st.1.1.2)
   (fun st => gok vs N st /\ (size c0 <= size st.1.1.1)%N)
-  (fun st => mark_at (joint_ratio pd st.1.2) st.1.1.1 (gbv_scale pd rho false st)^-1 st.1.1.2)) => //.
-- move=> st1 [[dst stN] cst]; have gd x : dist (gbv_residual vs pd rho false st1 x) by exact: gres_dist.
+  (fun st => mark_at (joint_ratio pd st.1.2) st.1.1.1 (gbv_scale pd rho false st)^-1 st.1.1.2)) =>
+    //.
+- move=> st1 [[dst stN] cst]; have gd x :
+  dist (gbv_residual vs pd rho false st1 x) by exact: gres_dist.
   case: st1 dst stN cst gd => [[[c1 m] D1] n] dD1 /= c1N cc1 gd.
   set D' := if _ then _ else _; have dD' x : dist (D' x).
     by rewrite /D'; case: ifP => _; [exact: dD1 | exact: gd].
@@ -537,7 +579,8 @@ apply: (@walk_safe R V vs _ _ _ (gbv_test vs pd rho false) (@gbv_prefix R V) snd
   by rewrite size_cat (leq_trans cst) ?leq_addr.
 - move=> st1 xs [[dst stN] cst] sx; have [r0 _ _] := node_ok dpd rok false dst.
   case: st1 dst stN cst sx r0 => [[[c1 m] D1] n] dD1 stN cst sx r0; split; last first.
-    have := scan_mark (joint_ratio pd D1) (gbv_bias vs pd D1) c1 (gbv_scale pd rho false (c1, m, D1, n))^-1 xs.
+    have := scan_mark (joint_ratio pd D1) (gbv_bias vs pd D1) c1
+      (gbv_scale pd rho false (c1, m, D1, n))^-1 xs.
     by rewrite sx.
   apply: (@scan_wf R V vs _ _ (fun w => 0 <= w)) => //.
   + by move=> w c2 x; exact: gnxt_ok.
@@ -545,7 +588,8 @@ apply: (@walk_safe R V vs _ _ _ (gbv_test vs pd rho false) (@gbv_prefix R V) snd
   + by rewrite invr_ge0 ltW.
 Qed.
 
-Theorem gbv_kseq_tau_ext K L (D : chain) c : (forall x, dist (D x)) -> let r := rho (pd c) (D c) K in
+Theorem gbv_kseq_tau_ext K L (D : chain) c : (forall x, dist (D x)) -> let r :=
+  rho (pd c) (D c) K in
   cover vs (pd c) (D c) r K * shared D r L c
   <= E vs (spectr_gbv vs pd rho false true K L D c) (fun o => accepted c o.1).
 Proof.
@@ -556,12 +600,14 @@ set ps' := if L is 0 then [::] else ps.
 have sps' : sized L ps' by rewrite /ps'; case: (L) sps.
 pose N := (size c + L).+1.
 apply: (walk_extension (lens := fun st => st.1.1.2) (ok := gok vs N)
-  (okX := fun st => mark_at (joint_ratio pd st.1.2) st.1.1.1 (gbv_scale pd rho false st)^-1 st.1.1.2)) => //.
+  (okX := fun st => mark_at (joint_ratio pd st.1.2) st.1.1.1
+    (gbv_scale pd rho false st)^-1 st.1.1.2)) => //.
 - move=> st [[c' w'] last] k [dst stN] [s [/= -> _ /andP[s0 sm] ->]].
   by rewrite /gbv_prefix /= drop_size_cat // subnKC.
 - move=> st xs [dst stN] sx; have [r0 _ _] := node_ok dpd rok false dst.
   case: st dst stN sx r0 => [[[c1 m] D1] n] dD1 stN sx r0; split; last first.
-    have := scan_mark (joint_ratio pd D1) (gbv_bias vs pd D1) c1 (gbv_scale pd rho false (c1, m, D1, n))^-1 xs.
+    have := scan_mark (joint_ratio pd D1) (gbv_bias vs pd D1) c1
+      (gbv_scale pd rho false (c1, m, D1, n))^-1 xs.
     by rewrite sx.
   apply: (@scan_wf R V vs _ _ (fun w => 0 <= w)) => //.
   + by move=> w c2 x; exact: gnxt_ok.
@@ -573,13 +619,14 @@ apply: (walk_extension (lens := fun st => st.1.1.2) (ok := gok vs N)
     split=> //=; rewrite /gbv_prefix /= e drop_size_cat // -stN size_cat -addnA subnKC //.
   have [wm am] := gbv_walk_safe true fuel okst sqs.
   rewrite -[X in X <= _]/(E vs (Draw (gbv_residual vs pd rho false st c') (fun y =>
-    Ret (rcons c' y, gbv_residual vs pd rho false st))) (fun o => accepted c o.1)) (draw_len c (gd c')).
+    Ret (rcons c' y, gbv_residual vs pd rho false st))) (fun o => accepted c o.1))
+      (draw_len c (gd c')).
   rewrite -[X in X <= _](E_cst _ wm); apply: (E_le wm am) => u cu.
   by rewrite /accepted addrAC ler_add2r ler_subr_addr -mulrSr ler_nat.
 Qed.
 End Several.
 
-(* --- A valid scale with which SpecTr-GBV, as run, tends to L ----------------------------------------- *)
+(* --- A valid scale with which SpecTr-GBV, as run, tends to L ------------------------------- *)
 Section Tends.
 Variables (R : realFieldType) (V : eqType) (vs : seq V) (pd : seq V -> V -> R).
 Hypotheses (dpd : forall c, is_dist vs (pd c)).

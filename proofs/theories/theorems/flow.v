@@ -1,6 +1,6 @@
-(* Suppliers with capacities w, each serving a set of items; demands x can be met as soon as every set
-   of items can be supplied in total.  By raising one demand at a time until a set is tight: a
-   submodular argument, no duality theorem is used.                                          *)
+(* Suppliers with capacities w, each serving a set of items; demands x can be met as soon as every
+   set of items can be supplied in total. By raising one demand at a time until a set is tight: a
+   submodular argument, no duality theorem is used. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 
@@ -124,7 +124,8 @@ Definition capacity (s : seq A) (H : {set T}) : R := \sum_(a <- s) w a * (hits a
 
 Lemma hitsP a (H : {set T}) : reflect (exists2 v, v \in serves a & v \in H) (hits a H).
 Proof.
-rewrite /hits; apply: (iffP (set0Pn _)) => [[v]|[v va vH]]; first by rewrite inE => /andP[]; exists v.
+rewrite /hits; apply: (iffP (set0Pn _)) => [[v]|[v va vH]]; first by rewrite inE => /andP[];
+  exists v.
 by exists v; rewrite inE va.
 Qed.
 
@@ -143,10 +144,12 @@ Proof.
 rewrite /capacity -!big_split; apply: ler_sum => a _ /=; rewrite -!mulrDr ler_wpmul2l //.
 rewrite -!natrD ler_nat.
 have u : hits a (H :|: H') -> hits a H || hits a H'.
-  by move=> /hitsP[v va]; rewrite inE => /orP[vH|vH]; apply/orP; [left | right]; apply/hitsP; exists v.
+  by move=> /hitsP[v va]; rewrite inE => /orP[vH|vH]; apply/orP; [left | right]; apply/hitsP;
+    exists v.
 have i : hits a (H :&: H') -> hits a H && hits a H'.
   by move=> m; rewrite (hits_mono (subsetIl H H') m) (hits_mono (subsetIr H H') m).
-move: u i; case: (hits a (H :|: H')); case: (hits a (H :&: H')); case: (hits a H); case: (hits a H');
+move: u i; case: (hits a (H :|: H')); case: (hits a (H :&: H')); case: (hits a H);
+  case: (hits a H');
   by move=> // u i; try (move: (u isT)); try (move: (i isT)).
 Qed.
 

@@ -1,6 +1,7 @@
-(* Coins and labels drawn by one uniform each.  With an ideal uniform the label is l exactly on an interval
-   of length pi(l); with a uniform from a grid of N points every probability is off by less than 1/N, and
-   exact when it is a multiple of 1/N: the generator's share of the errors in theorems/drift.v.   *)
+(* Coins and labels drawn by one uniform each. With an ideal uniform the label is l exactly on an
+   interval of length pi(l); with a uniform from a grid of N points every probability is off by
+   less than 1/N, and exact when it is a multiple of 1/N: the generator's share of the errors in
+   theorems/drift.v. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -125,12 +126,14 @@ have -> : Eu (fun u => (inverse_cdf J pi u == l)%:R)
   rewrite inverse_cdf_interval //; have m : csum pi l <= csum pi l.+1 by apply: csum_mono.
   case: (leP (csum pi l) _) => h /=; first by rewrite subr0.
   by rewrite (lt_le_trans h m) subrr.
-have /andP[a0 a1] := uniform_accept (S01 l.+1 lJ); have /andP[b0 b1] := uniform_accept (S01 l (ltnW lJ)).
+have /andP[a0 a1] := uniform_accept (S01 l.+1 lJ);
+  have /andP[b0 b1] := uniform_accept (S01 l (ltnW lJ)).
 set A := Eu _ in a0 a1 *; set B := Eu _ in b0 b1 *.
 have -> : A - B - pi l = (A - csum pi l.+1) - (B - csum pi l).
   have e (a b c d : R) : a - b - d = (a - (c + d)) - (b - c) by rng R.
   exact: e.
-rewrite -subr_ge0 in a0; rewrite -ltr_subl_addl in a1; rewrite -subr_ge0 in b0; rewrite -ltr_subl_addl in b1.
+rewrite -subr_ge0 in a0; rewrite -ltr_subl_addl in a1; rewrite -subr_ge0 in b0;
+  rewrite -ltr_subl_addl in b1.
 rewrite ltr_norml; apply/andP; split.
   by rewrite ltr_subr_addr addrC (lt_le_trans _ a0) // subr_lt0.
 by apply: le_lt_trans a1; rewrite ler_subl_addr ler_addl.
@@ -143,7 +146,8 @@ Theorem uniform_label_exact J (pi : nat -> R) (k : nat -> nat) (f : nat -> R) : 
 Proof.
 move=> [p0 p1] ke kN.
 have one l : (l < J)%N -> Eu (fun u => (inverse_cdf J pi u == l)%:R) = pi l.
-  move=> lJ; transitivity (Eu (fun u => (u < csum pi l.+1)%R%:R) - Eu (fun u => (u < csum pi l)%R%:R)).
+  move=> lJ; transitivity (Eu (fun u => (u < csum pi l.+1)%R%:R)
+    - Eu (fun u => (u < csum pi l)%R%:R)).
     rewrite !uniform_E -mulrBr -sumrB; congr (_ * _); apply: eq_bigr => i _.
     have u0 : 0 <= i%:R / n by rewrite divr_ge0 ?ler0n.
     rewrite inverse_cdf_interval //; have m : csum pi l <= csum pi l.+1 by apply: csum_mono.
@@ -151,7 +155,8 @@ have one l : (l < J)%N -> Eu (fun u => (inverse_cdf J pi u == l)%:R) = pi l.
     by rewrite (lt_le_trans h m) subrr.
   rewrite (ke l) ?(ltnW lJ) // (ke l.+1) // !uniform_accept_exact ?kN ?(ltnW lJ) //.
   by rewrite -(ke l) ?(ltnW lJ) // -(ke l.+1) //= addrAC subrr add0r.
-rewrite (eq_csum (g := fun l => Eu (fun u => (inverse_cdf J pi u == l)%:R) * f l)) => [|l lJ]; last by rewrite one.
+rewrite (eq_csum (g := fun l => Eu (fun u => (inverse_cdf J pi u == l)%:R) * f l)) => [|l lJ];
+  last by rewrite one.
 under eq_csum => l lJ do rewrite -E_scaler.
 rewrite -(E_csum (iota 0 N) (uniform R N) (fun u l => (inverse_cdf J pi u == l)%:R * f l)).
 rewrite !uniform_E; congr (_ * _); rewrite big_seq [RHS]big_seq; apply: eq_bigr => i.

@@ -1,5 +1,6 @@
-(* A program offers some items; items can be chosen from what is offered with given probabilities as
-   soon as no set of items is wanted more often than it is offered (Strassen 1965, for finite laws).   *)
+(* A program offers some items; items can be chosen from what is offered with given probabilities
+   as soon as no set of items is wanted more often than it is offered (Strassen 1965, for finite
+   laws). *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -35,7 +36,8 @@ rewrite /law => us; elim: m => [a|r t IHt e IHe|d k IH] /= sub.
   rewrite IHe => [|a ha]; last by apply: sub; rewrite mem_cat ha orbT.
   rewrite !big_distrr -big_split; apply: eq_sum => a /=.
   by rewrite [RHS]mulrDl !mulrA.
-- rewrite sumfE (eq_big_seq (fun x => \sum_(a <- s) d x * (E vs (k x) (fun b => (b == a)%:R) * f a))) /=; last first.
+- rewrite sumfE (eq_big_seq (fun x =>
+  \sum_(a <- s) d x * (E vs (k x) (fun b => (b == a)%:R) * f a))) /=; last first.
     move=> x xv; rewrite IH => [|a ha]; first by rewrite big_distrr.
     by apply: sub; apply/flattenP; exists (outs (k x)) => //; apply/mapP; exists x.
   rewrite exchange_big; apply: eq_sum => a /=; rewrite sumfE big_distrl.
@@ -157,7 +159,8 @@ set c := capacity serves (law vs D) (supp vs D).
 have c0 : below c (fun=> 0).
   move=> H; rewrite /smass big1 => [|i _]; last by rewrite mulr0.
   by apply: sumr_ge0 => a _; rewrite mulr_ge0 ?ler0n.
-have [y [S [by_ yy tS cS]]] := saturate (capacity0 serves (law vs D) (supp vs D)) (capacity_sub serves l0 (supp vs D)) c0 (fun i => q0 (item i)).
+have [y [S [by_ yy tS cS]]] := saturate (capacity0 serves (law vs D) (supp vs D))
+  (capacity_sub serves l0 (supp vs D)) c0 (fun i => q0 (item i)).
 pose x b : R := if num b is Some i then y i else 0.
 have xi i : x (item i) = y i by rewrite /x num_item.
 have x0 b : 0 <= x b <= q b.

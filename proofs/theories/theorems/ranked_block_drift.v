@@ -1,6 +1,6 @@
-(* Ranked block verification with a coupling whose column sums are only about right: the output law is
-   off by at most K^2/2 times the expected sum, along a drafted path, of the total variation between a
-   node's label law and the mean of its children's.                                          *)
+(* Ranked block verification with a coupling whose column sums are only about right: the output
+   law is off by at most K^2/2 times the expected sum, along a drafted path, of the total
+   variation between a node's label law and the mean of its children's. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -53,7 +53,8 @@ Lemma near_mart (g e : seq V -> R) n x :
 Proof.
 move=> ge; elim: n x => [|n IH] x; first by rewrite /= cats0 subrr normr0.
 rewrite E_Draw [along _ _ _]/=.
-have -> : \sum_(v <- vs) pd x v * E vs (bind (draft pd n (rcons x v)) (fun s => Ret (v :: s))) (fun s => g (x ++ s))
+have -> : \sum_(v <- vs) pd x v * E vs (bind (draft pd n (rcons x v)) (fun s => Ret (v :: s)))
+  (fun s => g (x ++ s))
   = \sum_(v <- vs) pd x v * E vs (draft pd n (rcons x v)) (fun s => g (rcons x v ++ s)).
   by apply: eq_sum => v; rewrite E_bind; congr (_ * _); apply: E_ext => s; rewrite cat_rcons.
 set S := \sum_(v <- vs) _; set T := \sum_(v <- vs) pd x v * g (rcons x v).
@@ -68,7 +69,8 @@ Qed.
 Lemma pow_near n (s s' D : R) : 0 <= s <= 1 -> 0 <= s' <= 1 -> `|s - s'| <= D ->
   `|s ^+ n - s' ^+ n| <= n%:R * D.
 Proof.
-move=> /andP[s0 s1] /andP[s0' s1'] sD; elim: n => [|n IH]; first by rewrite !expr0 subrr normr0 mul0r.
+move=> /andP[s0 s1] /andP[s0' s1'] sD; elim: n => [|n IH];
+  first by rewrite !expr0 subrr normr0 mul0r.
 have -> : s ^+ n.+1 - s' ^+ n.+1 = s ^+ n * (s - s') + s' * (s ^+ n - s' ^+ n).
   by rewrite !exprS; move: (s ^+ n) (s' ^+ n) => a b; rng R.
 apply: le_trans (ler_norm_add _ _) _; rewrite mulrS mulrDl mul1r !normrM; apply: ler_add.
@@ -84,13 +86,15 @@ by apply: le_trans IH; rewrite ler_pimull // geoS_ge0.
 Qed.
 
 Lemma geoS_near n (s t s' t' D : R) : 0 <= s <= 1 -> 0 <= t <= 1 -> 0 <= s' <= 1 -> 0 <= t' <= 1 ->
-  `|s - s'| <= D -> `|t - t'| <= D -> `|power_quotient n s t - power_quotient n s' t'| <= n%:R * n.-1%:R * D.
+  `|s - s'| <= D -> `|t - t'| <= D -> `|power_quotient n s t - power_quotient n s' t'|
+    <= n%:R * n.-1%:R * D.
 Proof.
 move=> s01 t01 s01' t01' sD tD; have D0 : 0 <= D by apply: le_trans sD.
 elim: n => [|n IH]; first by rewrite /= subrr normr0 !mul0r.
 rewrite [power_quotient n.+1 s t]/= [power_quotient n.+1 s' t']/=.
 have -> : s ^+ n + t * power_quotient n s t - (s' ^+ n + t' * power_quotient n s' t')
-   = (s ^+ n - s' ^+ n) + ((t - t') * power_quotient n s t + t' * (power_quotient n s t - power_quotient n s' t')).
+   = (s ^+ n - s' ^+ n) + ((t - t') * power_quotient n s t + t'
+     * (power_quotient n s t - power_quotient n s' t')).
   by move: (s ^+ n) (s' ^+ n) (power_quotient _ _ _) (power_quotient _ _ _) => a b c d; rng R.
 have -> : n.+1%:R * n.+1.-1%:R * D = n%:R * D + (n%:R * D + n%:R * n.-1%:R * D).
   case: (n) => [|m] /=; first by rewrite mulr0 !mul0r !addr0.
@@ -159,7 +163,8 @@ have h01 l : 0 <= h l <= 1 by rewrite /h; case: (_ < _)%N; rewrite ?lexx ?ler01.
 have := near_mart L c (fun x => @defect_test c x h h01).
 have -> : csum (fun l => post c c l * h l) J = csum pi0 k.
   rewrite -(csum_lt_id pi0 kJ); apply: eq_csum => l lJ; by rewrite post_root // mulrC.
-suff -> : E vs (draft pd L c) (fun s => csum (fun l => post c (c ++ s) l * h l) J) = csum (truelaw L c) k by [].
+suff -> : E vs (draft pd L c) (fun s => csum (fun l => post c (c ++ s) l * h l) J)
+  = csum (truelaw L c) k by [].
 rewrite -(csum_lt_id (truelaw L c) kJ) (E_csum vs _ (fun s l => post c (c ++ s) l * h l)).
 by apply: eq_csum => l lJ; rewrite E_scaler mulrC.
 Qed.
@@ -192,7 +197,8 @@ by rewrite -mulrBr normrM gtr0_norm // ler_wpmul2l ?(ltW k0) // defect_test.
 Qed.
 
 Let Tge0 c x : 0 <= label_weight K.+1 c x. Proof. exact: Tw_ge0. Qed.
-Let pT0 c x v : 0 <= pd x v * label_weight K.+1 c (rcons x v). Proof. by rewrite mulr_ge0 ?(dpd x).1. Qed.
+Let pT0 c x v : 0 <= pd x v * label_weight K.+1 c (rcons x v). Proof. by rewrite mulr_ge0
+  ?(dpd x).1. Qed.
 
 Lemma rmass_ge0 c x : 0 <= mass K.+1 c x.
 Proof. by rewrite /rmass sumfE sumr_ge0. Qed.
@@ -204,7 +210,8 @@ split=> [v|]; first by rewrite divr_ge0 ?rmass_ge0.
 by rewrite -big_distrl /= -sumfE divff.
 Qed.
 
-Lemma nrowE c x v : v \in vs -> mass K.+1 c x * rows K.+1 c x v = pd x v * label_weight K.+1 c (rcons x v).
+Lemma nrowE c x v : v \in vs -> mass K.+1 c x * rows K.+1 c x v
+  = pd x v * label_weight K.+1 c (rcons x v).
 Proof.
 move=> vv; rewrite /nrow; case: eqVneq => [m0|n0]; last by rewrite mulrC divfK.
 rewrite m0 mul0r; apply/esym; move: m0; rewrite /rmass sumfE => s0.
@@ -213,13 +220,15 @@ Qed.
 
 (* The rows against the weights T. *)
 Lemma draft_nrow n c x G g : (forall s, `|G s| <= g) ->
-  `|E vs (draft pd n x) (fun s => label_weight K.+1 c (x ++ s) * G s) - label_weight K.+1 c x * E vs (draft (rows K.+1 c) n x) G|
+  `|E vs (draft pd n x) (fun s => label_weight K.+1 c (x ++ s) * G s) - label_weight K.+1 c x
+    * E vs (draft (rows K.+1 c) n x) G|
   <= g * along (fun y => k * defect c y) n x.
 Proof.
 elim: n x G => [|n IH] x G Gg; first by rewrite /= cats0 subrr normr0 mulr0.
 have g0 : 0 <= g by apply: le_trans (Gg [::]).
 rewrite !E_Draw [along _ _ _]/= mulrDr.
-pose A v := E vs (draft pd n (rcons x v)) (fun s => label_weight K.+1 c (rcons x v ++ s) * G (v :: s)).
+pose A v := E vs (draft pd n (rcons x v)) (fun s => label_weight K.+1 c (rcons x v ++ s)
+  * G (v :: s)).
 pose B v := E vs (draft (rows K.+1 c) n (rcons x v)) (fun s => G (v :: s)).
 have -> : \sum_(v <- vs) pd x v * E vs (bind (draft pd n (rcons x v)) (fun s => Ret (v :: s)))
       (fun s => label_weight K.+1 c (x ++ s) * G s)
@@ -229,11 +238,13 @@ have -> : \sum_(v <- vs) pd x v * E vs (bind (draft pd n (rcons x v)) (fun s => 
     + \sum_(v <- vs) pd x v * (A v - label_weight K.+1 c (rcons x v) * B v).
   rewrite !big_distrr /= -sumrB -big_split /= big_seq [RHS]big_seq; apply: eq_bigr => v vv.
   rewrite !E_bind.
-  have -> : E vs (draft pd n (rcons x v)) (fun a => E vs (Ret (v :: a)) (fun s => label_weight K.+1 c (x ++ s) * G s)) = A v.
+  have -> : E vs (draft pd n (rcons x v)) (fun a =>
+    E vs (Ret (v :: a)) (fun s => label_weight K.+1 c (x ++ s) * G s)) = A v.
     by apply: E_ext => s /=; rewrite cat_rcons.
   rewrite -[E vs (draft (rows _ _) _ _) _]/(B v).
   move: (nrowE c x vv) => e; move: e (A v) (B v).
-  move: (mass K.+1 c x) (label_weight K.+1 c x) (rows K.+1 c x v) (pd x v) (label_weight K.+1 c (rcons x v)) => N T r p T' e a b.
+  move: (mass K.+1 c x) (label_weight K.+1 c x) (rows K.+1 c x v) (pd x v)
+    (label_weight K.+1 c (rcons x v)) => N T r p T' e a b.
   transitivity (p * a - p * T' * b + (p * T' - T * r) * b); first by rng R.
   by rewrite -[in X in _ + X]e; rng R.
 apply: le_trans (ler_norm_add _ _) _; apply: ler_add.
@@ -298,7 +309,8 @@ have F01 xs : 0 <= F xs <= 1.
   by apply: emit_wf; case: last; [exact: dqt | exact: bres_dist].
 have <- : E vs (draft (rows K.+1 c) L c) F = E vs (generate qt L.+1 c) f.
   by rewrite -(block_valid rd dqt L c f) !E_bind; apply: E_ext => xs; rewrite /F !E_bind.
-have -> : E vs (bind (ranked_block_normalised vs pd qt J pi0 post K.+1 L c) (fill qt (size c + L.+1)%N)) f
+have -> : E vs (bind (ranked_block_normalised vs pd qt J pi0 post K.+1 L c)
+  (fill qt (size c + L.+1)%N)) f
     = E vs (selected K.+1 L c) F.
   by rewrite E_bind /ranked_block_normalised E_bind; apply: E_ext => xs; rewrite /F !E_bind.
 pose h : R := 2%:R^-1; pose G xs := F xs - h.

@@ -1,6 +1,6 @@
-(* Every law R of paths with R(H) >= p(H)^K for all H is the law of one of K i.i.d. drafts, suitably
-   selected; so the stateless optimum of K drafts is the best E[tau] of block verification over such R,
-   and the full optimum the best sum of min(R, q).                                             *)
+(* Every law R of paths with R(H) >= p(H)^K for all H is the law of one of K i.i.d. drafts,
+   suitably selected; so the stateless optimum of K drafts is the best E[tau] of block
+   verification over such R, and the full optimum the best sum of min(R, q). *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -67,7 +67,8 @@ move=> lps; have [_ _ pl1 plE] := plr.
 have z : E vs D (fun ps => 1 - \sum_(s <- strings L) pl ps s) = 0.
   rewrite -E_sub (E_cst _ D_wf) E_sum big_seq.
   under eq_bigr => s sv do rewrite plE //.
-  rewrite -big_seq strings_SS -[SS _ _ _](SS_eq (F := fun s => pmass rr c s * 1)); last by move=> s; rewrite mulr1.
+  rewrite -big_seq strings_SS -[SS _ _ _](SS_eq (F := fun s => pmass rr c s * 1)); last by move=> s;
+    rewrite mulr1.
   by rewrite SS_draft (E_cst _ (draft_wf drr L c)) subrr.
 have nn qs : 0 <= 1 - \sum_(s <- strings L) pl qs s by rewrite subr_ge0.
 by apply/esym/eqP; rewrite -subr_eq0 (E_eq0 D_wf nn z lps).
@@ -126,7 +127,8 @@ Qed.
 Theorem selection_exists : exists sel : seq (seq V) -> prog nat,
   [/\ forall ps, wf vs (sel ps),
       forall ps, size ps = K.+1 -> always (fun k => k < K.+1)%N (sel ps)
-    & forall F, E vs D (fun ps => E vs (sel ps) (fun k => F (nth [::] ps k))) = E vs (draft rr L c) F].
+    & forall F, E vs D (fun ps => E vs (sel ps) (fun k => F (nth [::] ps k)))
+      = E vs (draft rr L c) F].
 Proof.
 have r0 s : 0 <= pmass rr c s by exact: pmass_ge0.
 have [pl plr] : exists pl, is_plan vs (strings L) D id pl (pmass rr c).
@@ -162,7 +164,8 @@ Proof.
 have [sel [sw sl sE]] := selection_exists.
 pose ver := select_block vs qt sel rr c.
 have red F : E vs (kjoint pd ver K.+1 L c) F = E vs (joint rr (block_verifier vs rr qt c) L c) F.
-  rewrite /kjoint /joint E_bind [RHS]E_bind -sE; apply: E_ext => ps; rewrite !E_bind; apply: E_ext => k.
+  rewrite /kjoint /joint E_bind [RHS]E_bind -sE; apply: E_ext => ps; rewrite !E_bind;
+    apply: E_ext => k.
   by rewrite !E_bind.
 exists ver; split.
 - move=> ps; apply: wf_bind => // k; apply: wf_bind => //.
@@ -172,14 +175,17 @@ exists ver; split.
   have /eqP xL : size (nth [::] ps k) == L by apply: (all_nthP [::] sL); rewrite sk.
   apply: (always_bind (P := fun o : nat * V => (o.1 <= L)%N)) => [|o oL /=]; last by rewrite kK oL.
   set xs := nth _ _ _ in xL *.
-  apply: (always_bind (blk_scan_size vs rr qt 1 (leqnn (size c + size xs)) (leq_addr (size xs) (size c))
+  apply: (always_bind (blk_scan_size vs rr qt 1 (leqnn (size c + size xs))
+    (leq_addr (size xs) (size c))
     (b := (c, 1, xs == [::])) (leqnn (size c)))) => [[[c' w'] last]] /= /andP[_ c'k] _.
   by rewrite leq_subLR -xL.
 - by move=> f; rewrite red; exact: (block_verifier_valid drr dqt).
 - by move=> s sv sL; rewrite red; exact: (block_accepts vs_uniq drr dqt).
-rewrite red -(block_tau drr dqt) /joint E_bind [RHS]E_bind; apply: (E_always _ (draft_size rr L c)) => xs sx.
+rewrite red -(block_tau drr dqt) /joint E_bind [RHS]E_bind;
+  apply: (E_always _ (draft_size rr L c)) => xs sx.
 rewrite E_bind /block_verifier E_bind.
-apply: (E_always _ (@blk_scan_geq _ _ vs rr qt c 1 xs (c, 1, xs == [::]) (leqnn _))) => [[[c' w'] last]] /= cc'.
+apply: (E_always _ (@blk_scan_geq _ _ vs rr qt c 1 xs (c, 1, xs == [::]) (leqnn _))) =>
+  [[[c' w'] last]] /= cc'.
 rewrite sumfE -big_distrl /= natrB //; case: last {cc'} => /=; first by rewrite (dqt _).2 mul1r.
 by rewrite (bres_dist rr dqt w' c').2 mul1r.
 Qed.
@@ -212,7 +218,8 @@ Qed.
 
 (* --- The full optimum: any coupling of the drafts with the text ------------------------------- *)
 (* The best over the laws R of sum_i sum_x min(R(x), q(x)). *)
-Notation shared D rr L c := (\sum_(0 <= i < L) SS vs i.+1 (fun s => Order.min (pmass rr c s) (pmass D c s))).
+Notation shared D rr L c := (\sum_(0 <= i < L) SS vs i.+1 (fun s =>
+  Order.min (pmass rr c s) (pmass D c s))).
 
 (* Any joint law of the K drafts, the number of one of them, and the target text. *)
 Theorem full_bound K L L' c (D : seq V -> V -> R) (m : prog (seq (seq V) * (nat * seq V))) :
@@ -227,7 +234,8 @@ have [y0 y0v] : exists y, y \in vs.
   have [_] := dpd [::]; case: (vs) => [|y s]; last by exists y; rewrite inE eqxx.
   by rewrite big_nil => /eqP; rewrite eq_sym oner_eq0.
 pose ok (s : seq V) := all (mem vs) s && (size s == L).
-pose path (o : seq (seq V) * (nat * seq V)) := let s := nth [::] o.1 o.2.1 in if ok s then s else nseq L y0.
+pose path (o : seq (seq V) * (nat * seq V)) := let s :=
+  nth [::] o.1 o.2.1 in if ok s then s else nseq L y0.
 have ok_path o : ok (path o).
   rewrite /path; case: ifP => // _; rewrite /ok size_nseq eqxx andbT all_nseq /= y0v.
   by rewrite orbT.
@@ -243,7 +251,8 @@ have surely (F G : seq (seq V) * (nat * seq V) -> R) :
   apply/eqP; rewrite -subr_eq0 E_sub -normr_le0.
   apply: le_trans (E_norm _ wm) _.
   have -> : E vs m (fun o => `|F o - G o|) = E vs m (fun o => (~~ good o.1)%:R * `|F o - G o|).
-    by apply: (E_always _ km) => o ko; case: (boolP (good o.1)) => go; rewrite ?mul1r // FG // subrr normr0 mulr0.
+    by apply: (E_always _ km) => o ko; case: (boolP (good o.1)) => go;
+      rewrite ?mul1r // FG // subrr normr0 mulr0.
   rewrite le_eqVlt; apply/orP; left; apply/eqP; rewrite -[RHS](E_0 vs m).
   apply: (E_live wm) => o lo; case: (boolP (good o.1)) => go; rewrite ?mul0r //.
   have := E_eq0 wm (fun o => ler0n R (~~ good o.1)) z lo; rewrite go /= => /eqP.
@@ -254,13 +263,15 @@ have w1 : wf vs m1 by exact: wf_bind.
 have l1 : always (fun a => (a.2.1 <= L)%N && (size a.1 == L)) m1.
   apply: (always_bind (always_true _)) => o _ /=.
   by case/andP: (ok_path o).
-have i1 f g : (forall a : seq V * (nat * V), all (mem vs) a.1 -> size a.1 = L -> f a = g a) -> E vs m1 f = E vs m1 g.
+have i1 f g : (forall a : seq V * (nat * V), all (mem vs) a.1 -> size a.1 = L -> f a = g a) ->
+  E vs m1 f = E vs m1 g.
   by move=> fg; rewrite !m1E; apply: E_ext => o; case/andP: (ok_path o) => pv /eqP pL; apply: fg.
 have R1 := chosen_law vs_uniq pd c w1 l1 i1.
 exists (crow vs pd L c m1); split.
 - by move=> x; exact: crow_dist.
 - move=> H; rewrite -R1 m1E -drafts_all_pow -mX.
-  rewrite (surely _ (fun o => (all H o.1)%:R * (good o.1)%:R)) => [|o go _]; last by rewrite go mulr1.
+  rewrite (surely _ (fun o => (all H o.1)%:R * (good o.1)%:R)) => [|o go _];
+    last by rewrite go mulr1.
   apply: (E_le wm km) => o ko; case: (boolP (good o.1)) => go; last by rewrite mulr0 ler0n.
   rewrite mulr1 pathE // ler_nat; case: (boolP (all H o.1)) => // /(all_nthP [::]) ->//.
   by case/andP: go => _ /eqP->.
@@ -280,7 +291,8 @@ Theorem full_attained K L c rr : (forall x, is_dist vs (rr x)) -> dominates K.+1
   forall D : seq V -> V -> R, (forall x, is_dist vs (D x)) ->
   let run := bind (drafts pd K.+1 L c) (fun ps => bind (sel ps) (fun k =>
     scan (joint_ratio rr D) (greedy_bias vs rr D) c 1 (nth [::] ps k) None)) in
-  (forall f, E vs (bind (bind run (greedy_block_out vs rr L D c)) (fun o => fill o.2 (size c + L.+1)%N o.1)) f
+  (forall f, E vs (bind (bind run (greedy_block_out vs rr L D c)) (fun o =>
+    fill o.2 (size c + L.+1)%N o.1)) f
              = E vs (generate D L.+1 c) f)
   /\ E vs run (tau_of c) = shared D rr L c.
 Proof.

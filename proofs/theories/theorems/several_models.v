@@ -1,8 +1,9 @@
-(* Different draft models for different drafts: SpecTr with recursive rejection and SpecTr-GBV of scale
-   "unit" are lossless, whatever the models.                                                *)
+(* Different draft models for different drafts: SpecTr with recursive rejection and SpecTr-GBV of
+   scale "unit" are lossless, whatever the models. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import maximal drafting validity kseq block scan spectr_gbv several_models.
+From Draftproof.programs Require Import maximal drafting validity kseq block scan spectr_gbv
+  several_models.
 From Draftproof.theorems Require Import maximal kseq block running paths scan kseq_block spectr_gbv.
 
 Set Implicit Arguments.
@@ -77,7 +78,8 @@ Lemma model_tails_follow m c hs y (g : seq (nat * seq V) -> R) :
 Proof.
 elim: hs g => [|[k x] hs IH] g //; rewrite [LHS]/= E_bind /going /=.
 case: (eqVneq x y) => [->|xy] /=.
-  rewrite -/(model_drafts _ _ _) -[RHS]/(Ev (model_drafts (k :: going y hs) m (rcons c y)) g) model_drafts_S.
+  rewrite -/(model_drafts _ _ _) -[RHS]/(Ev (model_drafts (k :: going y hs) m (rcons c y)) g)
+    model_drafts_S.
   apply: E_ext => s.
   by rewrite E_bind /= eqxx (IH (fun ps => g ((k, s) :: ps))).
 rewrite -/(going y hs) -IH -[RHS](E_cst _ (draft_wf (dmodel k) m (rcons c x))).
@@ -104,7 +106,8 @@ Variable qt : chain.
 Hypothesis dqt : forall c, is_dist vs (qt c).
 
 Lemma model_rejection_exact ks c q f : is_dist vs q ->
-  Ev (next_tokens ks c) (fun hs => Ev (model_rejection vs model c q hs) f) = \sum_(y <- vs) q y * f y.
+  Ev (next_tokens ks c) (fun hs => Ev (model_rejection vs model c q hs) f) = \sum_(y <- vs) q y
+    * f y.
 Proof.
 elim: ks q => [|k ks IH] q dq; first exact: sumfE.
 rewrite -(maximal_law f (dmodel k c) dq) [LHS]E_Draw E_Draw; apply: eq_sum => x; congr (_ * _).
@@ -138,7 +141,7 @@ rewrite -(IH (k :: ks') _ c'mN) /G; apply: (E_always _ (model_drafts_tags _ _ _)
 Qed.
 End Spectr.
 
-(* --- SpecTr-GBV, scale "unit" ------------------------------------------------------------------ *)
+(* --- SpecTr-GBV, scale "unit" -------------------------------------------------------------- *)
 Lemma model_gbv_walk_E N f fuel ks c m (D : chain) : (size ks <= fuel)%N ->
   (forall x, is_dist vs (D x)) -> (size c + m).+1 = N -> (ks == [::]) || (0 < m)%N ->
   Ev (model_drafts ks m c) (fun ps => Ev (model_gbv_walk vs model fuel c m D ps)
@@ -176,7 +179,8 @@ transitivity (Ev (draft (model k) m.+1 c) (fun xs =>
     by rewrite -(IH [::] (c ++ s) (m.+1 - size s)%N D').
   have lt : (0 < m.+1 - size s)%N by rewrite subn_gt0 ltn_neqAle sL sm'.
   rewrite -[X in model_drafts ks X c](subnKC sm') cN.
-  apply: (model_through_E (g := fun ps => Ev (model_gbv_walk vs model fuel (c ++ s) (m.+1 - size s)%N D' ps)
+  apply: (model_through_E (g := fun ps =>
+    Ev (model_gbv_walk vs model fuel (c ++ s) (m.+1 - size s)%N D' ps)
      (fun o => Phi vs o.2 N f o.1))) => ks' sk'.
   by apply: IH; rewrite ?lt ?orbT // (leq_trans sk').
 rewrite (scan_node dk (D := D) 1 f dD ltr01 _ (erefl e)) -cN.

@@ -1,5 +1,5 @@
-(* Recursive rejection without replacement is lossless also for i.i.d. drafts, when repetitions of rejected
-   tokens are skipped; hence for SpecTr on i.i.d. paths.                                     *)
+(* Recursive rejection without replacement is lossless also for i.i.d. drafts, when repetitions of
+   rejected tokens are skipped; hence for SpecTr on i.i.d. paths. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting validity spectr traversal skip_repetitions.
@@ -59,7 +59,8 @@ Proof.
 move=> dp dq; rewrite E_bind; apply: (@skip_E p n [::] [::] p q 1 f) => // y _.
 Qed.
 
-Theorem spectr_skip_valid (pd qt : seq V -> V -> R) K L : (forall c, dist (pd c)) -> (forall c, dist (qt c)) ->
+Theorem spectr_skip_valid (pd qt : seq V -> V -> R) K L : (forall c, dist (pd c)) ->
+  (forall c, dist (qt c)) ->
   valid vs qt (spectr pd qt (node_skip vs pd qt) K L) L.
 Proof. by move=> dpd dqt; apply: spectr_valid => // n c f; exact: skip_exact. Qed.
 End SkipRepetitions.

@@ -4,7 +4,8 @@ From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
 From Draftproof.programs Require Import maximal drafting validity contract transport spechub.
-From Draftproof.theorems Require Import maximal draws running block_optimal selection contract kseq_bound
+From Draftproof.theorems Require Import maximal draws running block_optimal selection contract
+  kseq_bound
    drift plan transport.
 
 Set Implicit Arguments.
@@ -40,7 +41,8 @@ Proof. by rewrite -dq.2; apply: (le_sum_mem q0 a_in). Qed.
 Lemma pair_ge0 v : 0 <= m v.
 Proof. by rewrite /hub_pair; case: ifP => // _; rewrite divr_ge0 // subr_ge0 pa_le1. Qed.
 
-Lemma without_a (f : V -> R) : \sum_(v <- vs) (if v == a then 0 else f v) = \sum_(v <- vs) f v - f a.
+Lemma without_a (f : V -> R) : \sum_(v <- vs) (if v == a then 0 else f v) = \sum_(v <- vs) f v
+  - f a.
 Proof.
 rewrite -[X in _ - X](sum_eq_mem vs_uniq f a_in) -sumrB; apply: eq_sum => v.
 by case: eqP => _; rewrite ?mulr1 ?subrr // mulr0 subr0.
@@ -94,7 +96,8 @@ by rewrite ler_pdivr_mulr ?lt_def ?n0 // mul1r le_minl lexx.
 Qed.
 
 Lemma owed_ge0 v : 0 <= owed v.
-Proof. by rewrite /hub_owed; case: eqP => _; [rewrite subr_ge0 le_minl lexx orbT | exact: excess_ge0]. Qed.
+Proof. by rewrite /hub_owed; case: eqP => _;
+  [rewrite subr_ge0 le_minl lexx orbT | exact: excess_ge0]. Qed.
 
 (* What is owed in all is what nobody kept. *)
 Lemma owed_sum : \sum_(v <- vs) owed v = off - Order.min off (q a).
@@ -123,7 +126,8 @@ Qed.
 
 Lemma corr_repay v : v \in vs -> (off - Order.min off (q a)) * corr v = owed v.
 Proof.
-move=> vv; rewrite -owed_sum /hub_correction sumfE; case: eqVneq => [s0|n0]; last by rewrite mulrC divfK.
+move=> vv; rewrite -owed_sum /hub_correction sumfE; case: eqVneq => [s0|n0];
+  last by rewrite mulrC divfK.
 by rewrite s0 mul0r (sum_seq_eq0 owed_ge0 s0 vv).
 Qed.
 
@@ -196,7 +200,8 @@ rewrite big_split /= sum_eq_mem // -big_distrl /= sumrB pair_sum //.
 have -> : 1 - \sum_(x <- vs) Order.min (m x) (q x) = off.
   rewrite /hub_offered (negPf pa) sumfE sum_excess pair_sum //; congr (_ - _).
   by apply: eq_sum => x; rewrite minC.
-have -> : off * (t * (v == a)%:R + (1 - t) * corr v) = (off * t) * (v == a)%:R + (off - off * t) * corr v.
+have -> : off * (t * (v == a)%:R + (1 - t) * corr v) = (off * t) * (v == a)%:R + (off - off * t)
+  * corr v.
   by move: off t _%:R (corr v) => o u e r; rng R.
 rewrite off_t corr_repay // /hub_owed.
 case: eqP => [->|_].
@@ -239,7 +244,8 @@ Qed.
 (* It keeps a draft with probability at least 1 - off + min(off, q(a)) ... *)
 Lemma row_accept : p a != 1 ->
   1 - off + Order.min off (q a)
-  <= E vs (draws d 2 [::]) (fun xs => \sum_(y <- vs) row (hub_other a xs) y * ((y == hub_other a xs) || (y == a))%:R).
+  <= E vs (draws d 2 [::]) (fun xs => \sum_(y <- vs) row (hub_other a xs) y
+    * ((y == hub_other a xs) || (y == a))%:R).
 Proof.
 move=> pa; rewrite (pair_law (fun x => \sum_(y <- vs) row x y * ((y == x) || (y == a))%:R) pa).
 have -> : 1 - off + Order.min off (q a) = \sum_(x <- vs) m x * (kept x + (1 - kept x) * t).
@@ -296,7 +302,8 @@ have -> : inside vs (draws d 2 [::]) H = \sum_(x <- vs) m x * (H x)%:R.
   by rewrite {2}/H eqxx !andbT.
 have ma : m a = 0 by rewrite /hub_pair eqxx.
 have e : mass q H - \sum_(x <- vs) m x * (H x)%:R + off = q a.
-  rewrite /hub_offered (negPf pa) sumfE /kseq_bound.mass -sumrB -big_split -[RHS](sum_eq_mem vs_uniq q a_in).
+  rewrite /hub_offered (negPf pa) sumfE /kseq_bound.mass -sumrB -big_split
+    -[RHS](sum_eq_mem vs_uniq q a_in).
   apply: eq_sum => x /=; rewrite /H /excess; case: eqP => [->|_] /=.
     by rewrite ma mul1r mul0r subr0 sub0r mulr1 (max_idPr _) ?addr0 // oppr_le0.
   case: (ltP (q x) (m x)) => h; rewrite mulr0.
@@ -305,3 +312,15 @@ have e : mass q H - \sum_(x <- vs) m x * (H x)%:R + off = q a.
 by rewrite -addrA -[X in _ <= X]addrA ler_add2l -e [X in _ <= X]addrC addrK.
 Qed.
 End SpecHub.
+
+(* As a block of length 1, the hub any function of the context. *)
+Theorem spechub_valid (R : realFieldType) (V : eqType) (vs : seq V) (pd qt : seq V -> V -> R)
+  (hub : seq V -> V) :
+  uniq vs -> (forall c, hub c \in vs) -> (forall c, is_dist vs (pd c)) ->
+    (forall c, is_dist vs (qt c)) ->
+  valid vs qt (fun c => one_token qt (hub_drafter (hub c) (pd c)) (spechub vs (hub c) (pd c) (qt c))
+    2 c) 1.
+Proof.
+move=> vu hv dpd dqt; apply: (one_token_valid (d := fun c => hub_drafter (hub c) (pd c))) => c f.
+exact: spechub_exact.
+Qed.

@@ -1,10 +1,11 @@
-(* One token, any law of the drafts: the transport value 1 + min_H [q(H) - P(all drafts in H)] is attained,
-   also in two steps; and the two-step scheme is exact for every selection.                      *)
+(* One token, any law of the drafts: the transport value 1 + min_H [q(H) - P(all drafts in H)] is
+   attained, also in two steps; and the two-step scheme is exact for every selection. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
 From Draftproof.programs Require Import maximal drafting transport.
-From Draftproof.theorems Require Import maximal draws running block_optimal selection kseq_bound drift
+From Draftproof.theorems Require Import maximal draws running block_optimal selection kseq_bound
+  drift
    flow plan.
 
 Set Implicit Arguments.
@@ -44,7 +45,8 @@ have -> : mass q H = E vs D (fun xs => E vs (ver xs) (fun y => (H y)%:R)).
   by rewrite -E_bind vq; apply: eq_sum => y; rewrite mulrC.
 rewrite -[X in _ <= X + _ - _](E_cst 1 D_wf) -E_add E_sub.
 apply: (E_le D_wf (always_true _)) => xs _.
-rewrite -[X in _ <= X + _ - _](E_cst 1 (wv xs)) -E_add -[X in _ <= _ - X](E_cst (all H xs)%:R (wv xs)) E_sub.
+rewrite -[X in _ <= X + _ - _](E_cst 1 (wv xs)) -E_add -[X in _
+  <= _ - X](E_cst (all H xs)%:R (wv xs)) E_sub.
 apply: (E_le (wv xs) (always_true _)) => y _.
 case: (boolP (y \in xs)) => yx; case: (boolP (all H xs)) => ha; case: (boolP (H y)) => hy;
   rewrite /= ?subr0 ?addr0 ?subrr ?addrK ?lexx ?ler01 ?ler_addl ?ler01 ?addr_ge0 ?ler01 //.
@@ -158,7 +160,8 @@ Qed.
    and hold tokens of the vocabulary only.                                     *)
 Theorem two_step_attained : always (fun xs => (xs != [::]) && all (mem vs) xs) D ->
   exists (sel : seq V -> prog V) (r : V -> R) (H : pred V),
-  [/\ forall xs, (xs != [::]) && all (mem vs) xs -> wf vs (sel xs) /\ E vs (sel xs) (fun y => (y \in xs)%:R) = 1,
+  [/\ forall xs, (xs != [::]) && all (mem vs) xs ->
+    wf vs (sel xs) /\ E vs (sel xs) (fun y => (y \in xs)%:R) = 1,
       dist r, forall g, E vs (bind D sel) g = \sum_(x <- vs) r x * g x,
       forall H : pred V, inside H <= mass r H
     & \sum_(x <- vs) Order.min (q x) (r x) = 1 + mass q H - inside H].
@@ -182,10 +185,12 @@ have dr : dist r.
   split=> [v|]; first exact: E_ge0.
   rewrite -(E_cst 1 D_wf) -E_sum; apply: (E_always _ D_in) => xs; exact: fr1.
 have rH H' : inside H' <= mass r H'.
-  rewrite /kseq_bound.mass (eq_sum _ (g := fun v => r v * (H' v)%:R)) => [|v]; last by rewrite mulrC.
+  rewrite /kseq_bound.mass (eq_sum _ (g := fun v => r v * (H' v)%:R)) => [|v];
+    last by rewrite mulrC.
   rewrite -rE; apply: (E_le D_wf D_in) => xs xin; case: (boolP (all H' xs)) => ha; last first.
     by apply: sumr_ge0 => v _; rewrite mulr_ge0 ?ler0n.
-  rewrite [X in X <= _](_ : _ = 1) // -[X in X <= _](fr1 xs xin); apply: ler_sum => v _; case: (boolP (v \in xs)) => vx.
+  rewrite [X in X <= _](_ : _ = 1) // -[X in X <= _](fr1 xs xin); apply: ler_sum => v _;
+    case: (boolP (v \in xs)) => vx.
     by rewrite (allP ha _ vx) mulr1.
   by case/andP: xin => xn _; rewrite frs // mul0r.
 exists (chosen vs pl), r, H; split=> //.
@@ -203,7 +208,7 @@ Qed.
 End Target.
 End Transport.
 
-(* --- I.i.d. drafts: the best set is a prefix of the tokens sorted by q/p ------------------------ *)
+(* --- I.i.d. drafts: the best set is a prefix of the tokens sorted by q/p ------------------- *)
 Section Iid.
 Variables (R : realFieldType) (V : eqType) (vs : seq V).
 Variables (p q : V -> R).

@@ -1,6 +1,7 @@
-(* Traversal verification is lossless for trees whose siblings are drawn one after another (without
-   replacement, or by any other rule that is used in the tests too), whatever the shape of the tree; and
-   for the merged tree of K i.i.d. paths with children in order of first appearance.          *)
+(* Traversal verification is lossless for trees whose siblings are drawn one after another
+   (without replacement, or by any other rule that is used in the tests too), whatever the shape
+   of the tree; and for the merged tree of K i.i.d. paths with children in order of first
+   appearance. *)
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
@@ -151,7 +152,8 @@ by apply: IHr; [exact: sib_dist | exact: node_row_dist | exact: node_weight01].
 Qed.
 
 Lemma visit_size t root c w p q : always (fun o =>
-  if o is Some s then (size c < size s <= size c + (depth t).+1)%N else ~~ root) (visit t root c w p q).
+  if o is Some s then (size c < size s <= size c + (depth t).+1)%N else ~~ root)
+    (visit t root c w p q).
 Proof.
 elim: t root c w p q => [|x b IHb r IHr] root c w p q /=.
   have h y : (size c < size (rcons c y) <= size c + 1)%N by rewrite size_rcons addn1 !leqnn.
@@ -189,14 +191,15 @@ Definition worth G (root : bool) c w (q : V -> R) : R :=
 Lemma visit_none G root c w p q : E vs (visit NoChild root c w p q) (val G) = worth G root c w q.
 Proof. by case: root; rewrite /= sumfE. Qed.
 
-(* A node whose first child is x, everything below and beside it random: if the tree below x is worth
-   what it should, and the later siblings are worth K.                                          *)
+(* A node whose first child is x, everything below and beside it random: if the tree below x is
+   worth what it should, and the later siblings are worth K. *)
 Lemma visit_step A (below : prog A) (tr : A -> tree V) (rest : prog (tree V)) G root c w p q x K :
   wf vs rest ->
   (forall G', E vs below (fun a => E vs (visit (tr a) false (rcons c x) (child_weight p q w x)
      (pd (rcons c x)) (qt (rcons c x))) (val G'))
      = child_weight p q w x * Phi (rcons c x) + (1 - child_weight p q w x) * G') ->
-  E vs rest (fun r => E vs (visit r root c (node_weight vs p q w) (sibling p x) (node_row vs p q w)) (val G)) = K ->
+  E vs rest (fun r => E vs (visit r root c (node_weight vs p q w) (sibling p x) (node_row vs p q w))
+    (val G)) = K ->
   E vs below (fun a => E vs rest (fun r => E vs (visit (Child x (tr a) r) root c w p q) (val G)))
   = child_weight p q w x * Phi (rcons c x) + (1 - child_weight p q w x) * K.
 Proof.
@@ -229,9 +232,11 @@ apply: wf_bind => [|t]; first exact: IH1.
 by apply: wf_bind => // ; apply: IH2; exact: sib_dist.
 Qed.
 
-Lemma visit_tree_E N f s G (root : bool) c w p q : dist p -> dist q -> 0 <= w <= 1 -> (root -> root_ok w) ->
+Lemma visit_tree_E N f s G (root : bool) c w p q : dist p -> dist q -> 0 <= w <= 1 ->
+  (root -> root_ok w) ->
   (size c + height s < N)%N ->
-  E vs (grow_tree s c p) (fun t => E vs (visit t root c w p q) (val N f G)) = worth N f G root c w q.
+  E vs (grow_tree s c p) (fun t => E vs (visit t root c w p q) (val N f G))
+    = worth N f G root c w q.
 Proof.
 elim: s G root c w p q => [|s1 IH1 s2 IH2] G root c w p q dp dq w01 r1 cN.
   exact: visit_none.
@@ -253,7 +258,8 @@ apply: (visit_step (below := grow_tree s1 (rcons c x) (pd (rcons c x))) (tr := i
 - by apply: IH2 => //; [exact: sib_dist | move=> /r1; exact: root_weight].
 Qed.
 
-Theorem traversal_tree_valid s L : (height s <= L)%N -> valid vs qt (traversal_tree vs pd qt sibling s) L.
+Theorem traversal_tree_valid s L : (height s <= L)%N ->
+  valid vs qt (traversal_tree vs pd qt sibling s) L.
 Proof.
 move=> sL c f; rewrite E_bind; set N := (size c + L.+1)%N.
 have cN : (size c + height s < N)%N by rewrite /N addnS ltnS leq_add2l.
@@ -261,7 +267,8 @@ have cN0 : (size c < N)%N by rewrite /N addnS ltnS leq_addr.
 rewrite -[LHS]/(E vs (traversal_tree vs pd qt sibling s c) (Phi vs qt N f)) E_bind.
 have -> : E vs (generate qt L.+1 c) f = Phi vs qt N f c by rewrite /Phi /fill addKn.
 have w01 : 0 <= (1 : R) <= 1 by rewrite ler01 lexx.
-have := visit_tree_E f (Phi vs qt N f c) (dpd c) (dqt c) w01 (fun=> or_introl erefl) cN (root := true).
+have := visit_tree_E f (Phi vs qt N f c) (dpd c) (dqt c) w01 (fun=> or_introl erefl) cN
+  (root := true).
 rewrite /worth -Phi_step // => <-; apply: E_ext => t.
 by rewrite /traverse E_bind; apply: E_ext => -[].
 Qed.
@@ -275,7 +282,8 @@ Qed.
 
 (* N tokens, a tree of the same shape every round. *)
 Theorem traversal_tree_decode_exact s N c f : (size c <= N)%N ->
-  E vs (decode (traversal_tree vs pd qt sibling s) (N - size c) N c) f = E vs (generate qt (N - size c) c) f.
+  E vs (decode (traversal_tree vs pd qt sibling s) (N - size c) N c) f
+    = E vs (generate qt (N - size c) c) f.
 Proof.
 move=> cN; apply: (decode_exact dqt f (traversal_tree_valid (leqnn (height s))) _ _ cN).
   by move=> c'; apply: (always_bind (grow_tree_depth s c' _)) => t; exact: traverse_size.
@@ -283,12 +291,13 @@ by rewrite subnKC.
 Qed.
 End Shape.
 
-(* --- K i.i.d. paths ---------------------------------------------------------------------------- *)
+(* --- K i.i.d. paths ------------------------------------------------------------------------ *)
 Section Paths.
 Hypothesis vs_uniq : uniq vs.
 Notation visit := (visit vs pd qt (masked vs)).
 
-Lemma masked_mass (p : V -> R) x : dist p -> x \in vs -> sumf vs (fun y => if y == x then 0 else p y) = 1 - p x.
+Lemma masked_mass (p : V -> R) x : dist p -> x \in vs ->
+  sumf vs (fun y => if y == x then 0 else p y) = 1 - p x.
 Proof.
 move=> dp xv; rewrite sumfE -dp.2 -[X in _ - X](sum_eq_mem vs_uniq p xv) -sumrB; apply: eq_sum => y.
 by case: eqP => _; rewrite ?mulr1 ?subrr // mulr0 subr0.
@@ -305,7 +314,8 @@ Qed.
 Lemma maskedE (p : V -> R) x y : dist p -> x \in vs -> y \in vs ->
   (if y == x then 0 else p y) = (1 - p x) * masked vs p x y.
 Proof.
-move=> dp xv yv; rewrite /masked masked_mass //; have [z|n0] := eqVneq (1 - p x) 0; last by rewrite mulrC divfK.
+move=> dp xv yv; rewrite /masked masked_mass //; have [z|n0] := eqVneq (1 - p x) 0;
+  last by rewrite mulrC divfK.
 rewrite z mul0r; have m0 u : 0 <= (if u == x then 0 else p u) by case: ifP => // _; exact: dp.1.
 have s0 : \sum_(u <- vs) (if u == x then 0 else p u) = 0 by rewrite -sumfE masked_mass.
 exact: (sum_seq_eq0 m0 s0 yv).
@@ -328,7 +338,8 @@ exact: wf_bind.
 Qed.
 
 Lemma npaths_S p n m c F : E vs (npaths p n.+1 m.+1 c) F
-  = \sum_(x <- vs) p x * E vs (draft pd m (rcons c x)) (fun s => E vs (npaths p n m.+1 c) (fun ps => F ((x :: s) :: ps))).
+  = \sum_(x <- vs) p x * E vs (draft pd m (rcons c x)) (fun s =>
+    E vs (npaths p n m.+1 c) (fun ps => F ((x :: s) :: ps))).
 Proof.
 rewrite E_Draw; apply: eq_sum => x; congr (_ * _); rewrite E_bind; apply: E_ext => s.
 by rewrite E_bind.
@@ -352,9 +363,11 @@ Qed.
 
 (* Of n paths those that start with x are drafts below x, the others are paths that do not, and how
    many there are of each does not matter if the value does not depend on it.                  *)
-Lemma npaths_split (p : V -> R) x n m c (phi : seq (seq V) -> seq (seq V) -> R) C : dist p -> x \in vs ->
+Lemma npaths_split (p : V -> R) x n m c (phi : seq (seq V) -> seq (seq V) -> R) C : dist p ->
+  x \in vs ->
   (forall j k, (j + k)%N = n ->
-     E vs (drafts pd j m (rcons c x)) (fun fs => E vs (npaths (masked vs p x) k m.+1 c) (phi fs)) = C) ->
+     E vs (drafts pd j m (rcons c x)) (fun fs => E vs (npaths (masked vs p x) k m.+1 c) (phi fs))
+       = C) ->
   E vs (npaths p n m.+1 c) (fun ps => phi (follow x ps) (others x ps)) = C.
 Proof.
 move=> dp xv; elim: n phi => [|n IH] phi H; first exact: (H 0%N 0%N).
@@ -370,7 +383,8 @@ rewrite (eq_bigr (fun y => p y * (y == x)%:R * E vs (draft pd m (rcons c x)) sam
   by rewrite /= (negPf yx).
 rewrite big_split /= -big_distrl /= sum_eq_mem //.
 have -> : E vs (draft pd m (rcons c x)) same = C.
-  rewrite /same -E_comm (IH (fun fs os => E vs (draft pd m (rcons c x)) (fun s => phi (s :: fs) os))) //.
+  rewrite /same -E_comm (IH (fun fs os =>
+    E vs (draft pd m (rcons c x)) (fun s => phi (s :: fs) os))) //.
   move=> j k jk; rewrite -(H j.+1 k); last by rewrite addSn jk.
   rewrite drafts_S [RHS]E_comm; apply: E_ext => fs.
   by rewrite E_comm.
@@ -379,10 +393,12 @@ have -> : \sum_(y <- vs) (if y == x then 0 else p y) * E vs (draft pd m (rcons c
 rewrite big_seq; under eq_bigr => y yv do rewrite (maskedE dp xv yv) -mulrA.
 rewrite -big_seq -big_distrr /=; congr (_ * _).
 have mp := masked_dist x dp.
-transitivity (E vs (Draw (masked vs p x) (fun y => bind (draft pd m (rcons c y)) (fun s => Ret (y :: s))))
+transitivity (E vs (Draw (masked vs p x) (fun y =>
+  bind (draft pd m (rcons c y)) (fun s => Ret (y :: s))))
     (fun t => E vs (npaths p n m.+1 c) (fun ps => phi (follow x ps) (t :: others x ps)))).
   by rewrite E_Draw; apply: eq_sum => y; rewrite E_bind.
-rewrite -E_comm (IH (fun fs os => E vs (Draw (masked vs p x) (fun y => bind (draft pd m (rcons c y)) (fun s => Ret (y :: s))))
+rewrite -E_comm (IH (fun fs os =>
+  E vs (Draw (masked vs p x) (fun y => bind (draft pd m (rcons c y)) (fun s => Ret (y :: s))))
    (fun t => phi fs (t :: os)))) // => j k jk.
 rewrite -(H j k.+1); last by rewrite addnS jk.
 apply: E_ext => fs; rewrite npaths_S E_comm E_Draw; apply: eq_sum => y.
@@ -410,8 +426,10 @@ pose phi fs os := E vs (draft pd m (rcons c x)) (fun s =>
    E vs (visit (Child x (merged fuel (s :: fs)) (merged fuel os)) root c w p q) (val N f G)).
 rewrite E_comm; apply: (npaths_split (phi := phi)) => // j k jk; rewrite /phi.
 have mp := masked_dist x dp.
-transitivity (E vs (drafts pd j.+1 m (rcons c x)) (fun fs => E vs (bind (npaths (masked vs p x) k m.+1 c)
-    (fun os => Ret (merged fuel os))) (fun r => E vs (visit (Child x (merged fuel fs) r) root c w p q) (val N f G)))).
+transitivity (E vs (drafts pd j.+1 m (rcons c x)) (fun fs =>
+  E vs (bind (npaths (masked vs p x) k m.+1 c)
+    (fun os => Ret (merged fuel os))) (fun r =>
+      E vs (visit (Child x (merged fuel fs) r) root c w p q) (val N f G)))).
   rewrite drafts_S [RHS]E_comm; apply: E_ext => fs; rewrite E_comm; apply: E_ext => s.
   by rewrite E_bind.
 apply: visit_step.
@@ -438,12 +456,14 @@ have cN0 : (size c < N)%N by rewrite /N addnS ltnS leq_addr.
 rewrite -[LHS]/(E vs (traversal vs pd qt (masked vs) K L c) (Phi vs qt N f)) E_bind.
 have -> : E vs (generate qt L.+1 c) f = Phi vs qt N f c by rewrite /Phi /fill addKn.
 have w01 : 0 <= (1 : R) <= 1 by rewrite ler01 lexx.
-have := visit_paths_E f (Phi vs qt N f c) (dpd c) (dqt c) w01 (fun=> or_introl erefl) cN (leqnn (K * L)) (root := true).
+have := visit_paths_E f (Phi vs qt N f c) (dpd c) (dqt c) w01 (fun=> or_introl erefl) cN
+  (leqnn (K * L)) (root := true).
 rewrite /worth -Phi_step // => <-; rewrite npaths_drafts; apply: E_ext => ps.
 by rewrite /traverse E_bind; apply: E_ext => -[].
 Qed.
 
-Lemma merged_depth fuel m (ps : seq (seq V)) : all (fun s : seq V => size s <= m)%N ps -> (depth (merged fuel ps) <= m)%N.
+Lemma merged_depth fuel m (ps : seq (seq V)) : all (fun s : seq V => size s <= m)%N ps ->
+  (depth (merged fuel ps) <= m)%N.
 Proof.
 elim: fuel m ps => [|fuel IH] m [|[|x s] ps] //= /andP[sm pm].
 case: m sm pm => // m; rewrite ltnS => sm pm; rewrite geq_max ltnS; apply/andP; split.
@@ -466,7 +486,8 @@ by apply: (always_bind al) => ps psL; apply: traverse_size; exact: merged_depth.
 Qed.
 
 Theorem traversal_decode_exact K L N c f : (size c <= N)%N ->
-  E vs (decode (traversal vs pd qt (masked vs) K L) (N - size c) N c) f = E vs (generate qt (N - size c) c) f.
+  E vs (decode (traversal vs pd qt (masked vs) K L) (N - size c) N c) f
+    = E vs (generate qt (N - size c) c) f.
 Proof.
 move=> cN; apply: (decode_exact dqt f (traversal_valid K L) (@traversal_progress K L) _ cN).
 by rewrite subnKC.
