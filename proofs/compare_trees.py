@@ -116,8 +116,14 @@ WIRINGS: dict[str, Wiring] = {
         Wiring("maximal", "maximal", (1,), (1,)),
         Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
         Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
-        Wiring("without_replacement", "without_replacement", (0, 1, 2, 3), (1,),
-               draw_drafts=draw_without_replacement, vectors=(80, 27)),
+        Wiring(
+            "without_replacement",
+            "without_replacement",
+            (0, 1, 2, 3),
+            (1,),
+            draw_drafts=draw_without_replacement,
+            vectors=(80, 27),
+        ),
         Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
         Wiring("canonical", "canonical", (1, 2, 3), (1,), choose=_canonical_choice),
         Wiring("transport", "transport", (1, 2, 3), (1,), choose=_transport_choice),
@@ -129,15 +135,35 @@ WIRINGS: dict[str, Wiring] = {
         Wiring("spectr:recursive_rejection", "spectr:recursive_rejection", TWO, SOME),
         Wiring("spectr:target_match", "spectr:target_match", TWO, SOME),
         Wiring("kseq_block", "kseq_block", TWO, (0, 1, 1, 2, 2, 2, 3), _grid),
-        Wiring("spectr_gbv:unit", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
-               lambda instance: {"scale": "unit"}, stateful=True),
-        Wiring("spectr_gbv:kseq", "spectr_gbv", TWO, (0, 1, 1, 2, 2, 2, 3),
-               lambda instance: {"scale": "kseq", "grid": instance.grid}, stateful=True),
+        Wiring(
+            "spectr_gbv:unit",
+            "spectr_gbv",
+            TWO,
+            (0, 1, 1, 2, 2, 2, 3),
+            lambda instance: {"scale": "unit"},
+            stateful=True,
+        ),
+        Wiring(
+            "spectr_gbv:kseq",
+            "spectr_gbv",
+            TWO,
+            (0, 1, 1, 2, 2, 2, 3),
+            lambda instance: {"scale": "kseq", "grid": instance.grid},
+            stateful=True,
+        ),
         Wiring("traversal", "traversal", TWO, (0, 1, 1, 2, 2, 2, 3), vectors=(80, 27)),
         Wiring("multipath", "multipath", FEW, SOME),
         Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, ranks=True, leaves=20),
-        Wiring("ranked_block:stateful", "ranked_block:stateful", (1, 2, 2, 3), SOME, _ranking,
-               stateful=True, ranks=True, leaves=20),
+        Wiring(
+            "ranked_block:stateful",
+            "ranked_block:stateful",
+            (1, 2, 2, 3),
+            SOME,
+            _ranking,
+            stateful=True,
+            ranks=True,
+            leaves=20,
+        ),
     )
 }
 
@@ -278,7 +304,7 @@ def _chunks(names: list[str], count: int, seed: int) -> Iterator[tuple[str, int,
 
 def compare_all(names: list[str], count: int, seed: int, jobs: int) -> int:
     """Compare every scheme on `jobs` processes, with progress; 0 if all trees are equal."""
-    left = {name: 0 for name in names}
+    left = dict.fromkeys(names, 0)
     totals = {name: [0, 0] for name in names}
     for name, _, _ in _chunks(names, count, seed):
         left[name] += 1
@@ -299,7 +325,10 @@ def compare_all(names: list[str], count: int, seed: int, jobs: int) -> int:
             if terminal:
                 print(f"\r{finished}/{len(jobs_of)}", end="", file=sys.stderr, flush=True)
             if not left[name]:
-                print(f"{name}: {totals[name][0]} instances, {totals[name][1]} nodes equal", flush=True)
+                print(
+                    f"{name}: {totals[name][0]} instances, {totals[name][1]} nodes equal",
+                    flush=True,
+                )
     instances, nodes = (sum(t[i] for t in totals.values()) for i in (0, 1))
     seconds = time.monotonic() - started
     print(f"{len(names)} schemes, {instances} instances, {nodes} nodes equal in {seconds:.0f} s")

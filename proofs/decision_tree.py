@@ -229,9 +229,7 @@ def first_difference(a: Any, b: Any, where: str = "root") -> str:
         else [(str(v), x, y) for v, (x, y) in enumerate(zip(a["k"], b["k"]))]
     )
     return next(
-        found
-        for name, x, y in branches
-        if (found := first_difference(x, y, f"{where}/{name}"))
+        found for name, x, y in branches if (found := first_difference(x, y, f"{where}/{name}"))
     )
 
 

@@ -1,10 +1,10 @@
 """The table of statements: statements.toml made into README.md, and checked.
 
-    python statements.py --write            renew the table in README.md
-    python statements.py --check            exit 1 if the table in README.md is not that of the data
-    python statements.py --assumptions      exit 1 unless every theorem is closed under the global
-                                            context (needs the compiled theories)
-    python statements.py --coqchk LOG       exit 1 unless the log of coqchk lists no axiom of ours
+python statements.py --write            renew the table in README.md
+python statements.py --check            exit 1 if the table in README.md is not that of the data
+python statements.py --assumptions      exit 1 unless every theorem is closed under the global
+                                        context (needs the compiled theories)
+python statements.py --coqchk LOG       exit 1 unless the log of coqchk lists no axiom of ours
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def load(path: Path = HERE / "statements.toml") -> list[Statement]:
             raise ValueError(f"{where}: unknown kind {entry['kind']!r}")
         needed = {"proved": {"coq", "file"}, "open": {"tried"}}.get(entry["status"])
         if needed is None or not keys >= needed:
-            raise ValueError(f"{where}: status {entry['status']!r} needs {needed or 'another name'}")
+            raise ValueError(
+                f"{where}: status {entry['status']!r} needs {needed or 'another name'}"
+            )
         if "file" in entry and not (HERE / "theories" / f"{entry['file']}.v").exists():
             raise ValueError(f"{where}: theories/{entry['file']}.v does not exist")
     return statements
@@ -126,7 +128,9 @@ def table(statements: list[Statement]) -> str:
             else:
                 names = ", ".join(f"`{name}`" for name in entry["coq"])
                 coq = f"{names} in [{entry['file']}](theories/{entry['file']}.v)"
-            python = ", ".join(f"`{n.removeprefix('draftproof.')}`" for n in entry.get("python", ()))
+            python = ", ".join(
+                f"`{n.removeprefix('draftproof.')}`" for n in entry.get("python", ())
+            )
             docs = f"[{entry['docs']}](../docs/{entry['docs']}.md)" if "docs" in entry else ""
             cells = [says, ", ".join(entry["schemes"]) or "all", entry["paper"], coq, python, docs]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -1,4 +1,4 @@
-"""The modules of proofs/ are scripts beside the theories, not a package: tests import them by path."""
+"""The modules of proofs/ are scripts beside the theories, not a package: imported by path."""
 
 import fcntl
 import importlib
@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -41,7 +40,7 @@ def compare_trees() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def built() -> Iterator[Path]:
+def built() -> Path:
     """proofs/ with the theories compiled and the oracle extracted; skips where Coq is absent.
 
     DRAFTPROOF_REQUIRE_COQ=1 (set in CI) turns the skip into a failure.
@@ -60,4 +59,4 @@ def built() -> Iterator[Path]:
         command = ["make", "-C", str(PROOFS), "oracle", f"PYTHON={sys.executable}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    yield PROOFS
+    return PROOFS

@@ -67,14 +67,16 @@ Hypotheses (dpd : forall c, is_dist vs (pd c)) (dqt : forall c, is_dist vs (qt c
 # refutations/*.v show for each of these that the statement without it is false.
 DROPPED = {
     "a valid scale": (
-        "Lemma use rho K L : {hypothesis}valid vs qt (kseq_block_contract vs pd qt rho true K L) L.\n"
+        "Lemma use rho K L : {hypothesis}\n"
+        "  valid vs qt (kseq_block_contract vs pd qt rho true K L) L.\n"
         "Proof. {proof} Qed.",
         ("rho_ok vs rho -> ", "by move=> rok; exact: kseq_block_contract_valid."),
         ("", "by apply: kseq_block_contract_valid."),
     ),
     "the carry": (
         "Lemma use L D c f : (forall x, is_dist vs (D x)) ->\n"
-        "  E vs (bind (greedy_block_contract vs pd L D c) (fun o => fill {hypothesis} (size c + L.+1)%N o.1)) f\n"
+        "  E vs (bind (greedy_block_contract vs pd L D c)\n"
+        "    (fun o => fill {hypothesis} (size c + L.+1)%N o.1)) f\n"
         "  = E vs (generate D L.+1 c) f.\nProof. {proof} Qed.",
         ("o.2", "by move=> dD; exact: greedy_block_contract_valid."),
         ("D", "by move=> dD; exact: greedy_block_contract_valid."),
@@ -91,8 +93,10 @@ DROPPED = {
         ("", "by move=> h1 h2 h3; apply: ranked_block_contract_valid."),
     ),
     "one key for the selection and its law": (
-        "Lemma use J L (key1 key2 : seq V -> seq V -> nat) K : (forall c x, (key1 c x < J)%N) -> (forall c x, (key2 c x < J)%N) ->\n"
-        "  valid vs qt (multipath_contract vs pd qt J L (multipath.sure R {hypothesis}) key1 K.+1) L.\n"
+        "Lemma use J L (key1 key2 : seq V -> seq V -> nat) K :\n"
+        "  (forall c x, (key1 c x < J)%N) -> (forall c x, (key2 c x < J)%N) ->\n"
+        "  valid vs qt\n"
+        "    (multipath_contract vs pd qt J L (multipath.sure R {hypothesis}) key1 K.+1) L.\n"
         "Proof. {proof} Qed.",
         ("key1", "by move=> k1 k2; exact: multipath_contract_valid."),
         ("key2", "by move=> k1 k2; exact: multipath_contract_valid."),

@@ -208,7 +208,7 @@ FAULTS = [
         "multipath",
         VERIFIERS + "multipath",
         "for v in order(prefix):",
-        "for v in sorted(order(prefix), key=lambda v: (target_ratio(v, prefix), -v)):",
+        "for v in sorted(order(prefix), key=lambda v: (draft(prefix)[v] == 0, -v)):",
     ),
     Fault(
         "the lexicographically smallest draft is selected",
@@ -228,8 +228,8 @@ FAULTS = [
         "the last of the drafts with the highest label wins",
         "ranked_block",
         VERIFIERS + "ranked_block",
-        "beaten, better = total(law[: best + 1]), law[best + 1 :]",
-        "beaten, better = total(law[: max(best, 0)]), law[max(best, 0) :]",
+        "beaten, better = total(labels[: best + 1]), labels[best + 1 :]",
+        "beaten, better = total(labels[: max(best, 0)]), labels[max(best, 0) :]",
     ),
     Fault(
         "columns that are too heavy are not scaled down",
@@ -252,14 +252,6 @@ FAULTS = [
         "boost = label_boost(labels, count)",
         "boost = label_boost(labels, max(count - 1, 1))",
     ),
-]
-FAULTS = [
-    fault._replace(
-        new=fault.new.replace(
-            "target_ratio(v, prefix)", "0 if draft(prefix)[v] else 1"
-        )
-    )
-    for fault in FAULTS
 ]
 
 
@@ -300,6 +292,13 @@ def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return wrong
 
 
+def verify_in(module: ModuleType, scheme: str):
+    """`verify` of a scheme that the module defines, None if it is defined elsewhere."""
+    entries = [*getattr(module, "SCHEMES", ())]
+    entries += [module.SCHEME] if "SCHEME" in vars(module) else []
+    return next((entry.verify for entry in entries if entry.name == scheme), None)
+
+
 def differs(proofs: Path, compare_trees: ModuleType, wiring_name: str, verify=None) -> bool:
     wiring = compare_trees.WIRINGS[wiring_name]
     path = proofs / "vectors" / f"{wiring_name.replace(':', '_')}.json"
@@ -317,9 +316,7 @@ def test_the_fault_is_seen(proofs, compare_trees, monkeypatch, fault):
     scheme = compare_trees.SCHEMES[compare_trees.WIRINGS[fault.wiring].scheme]
     wrong = plant(fault, monkeypatch)
     try:
-        # A scheme of the changed module is its new entry in the catalogue.
-        entries = [*getattr(wrong, "SCHEMES", ()), *([wrong.SCHEME] if "SCHEME" in vars(wrong) else [])]
-        verify = next((e.verify for e in entries if e.name == scheme.name), None)
+        verify = verify_in(wrong, scheme.name)
         assert differs(proofs, compare_trees, fault.wiring, verify)
     finally:
         monkeypatch.undo()
@@ -332,8 +329,7 @@ def test_the_machinery_alone_changes_nothing(proofs, compare_trees, monkeypatch)
         unchanged = fault._replace(new=fault.old)
         wrong = plant(unchanged, monkeypatch)
         scheme = compare_trees.SCHEMES[compare_trees.WIRINGS[fault.wiring].scheme]
-        entries = [*getattr(wrong, "SCHEMES", ()), *([wrong.SCHEME] if "SCHEME" in vars(wrong) else [])]
-        verify = next((e.verify for e in entries if e.name == scheme.name), None)
+        verify = verify_in(wrong, scheme.name)
         assert not differs(proofs, compare_trees, fault.wiring, verify), fault.wiring
         monkeypatch.undo()
         clear_caches()

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from draftproof.reference.catalogue import SCHEMES
 
 STATEMENT = re.compile(

@@ -1,6 +1,6 @@
 """The reference gives the decision trees that the proved programs gave, on the committed vectors.
 
-The vectors are written by the extracted Coq oracle (`make -C proofs vectors`), so this needs no Coq.
+The extracted Coq oracle writes the vectors (`make -C proofs vectors`): this needs no Coq.
 """
 
 import json
