@@ -3,7 +3,8 @@
    theorems/ranked_block_drift.v.                                                           *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import maximal drafting block selection ranked_block drift.
+From Draftproof.programs Require Import maximal drafting block scan spectr_gbv greedy_block
+   selection ranked_block drift.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -25,6 +26,12 @@ Definition nrow K c x v : R :=
 Definition ranked_block_normalised K L c : prog (seq V) :=
   bind (selected pd J post K L c) (fun xs =>
   bind (block_scan vs (nrow K c) qt c 1 xs (c, 1, xs == [::])) (block_emit vs (nrow K c) qt)).
+
+Definition ranked_greedy_block_normalised K L (D : seq V -> V -> R) c
+  : prog (seq V * (seq V -> V -> R)) :=
+  bind (bind (selected pd J post K L c) (fun xs =>
+    scan (joint_ratio (nrow K c) D) (greedy_bias vs (nrow K c) D) c 1 xs None))
+  (greedy_block_out vs (nrow K c) L D c).
 
 (* By how much the label law of x is not the mean of its children's. *)
 Definition colmean c x l : R := \sum_(v <- vs) pd x v * post c (rcons x v) l.

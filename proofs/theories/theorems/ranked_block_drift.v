@@ -4,10 +4,10 @@
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
-From Draftproof.programs Require Import maximal drafting validity block selection ranked_block
-   ranked_block_design drift ranked_block_drift.
-From Draftproof.theorems Require Import maximal block running block_optimal paths selection
-   ranked_block ranked_block_design drift.
+From Draftproof.programs Require Import maximal drafting validity block scan spectr_gbv greedy_block
+   selection ranked_block ranked_block_design drift ranked_block_drift.
+From Draftproof.theorems Require Import maximal block running block_optimal paths scan spectr_gbv
+   greedy_block rounds selection ranked_block ranked_block_design drift.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -294,6 +294,27 @@ apply: le_trans (ler_norm_sum _ _ _) _; apply: ler_sum_nat => l /andP[_ lJ].
 by rewrite -mulrBr normrM ger0_norm // mulrC ler_wpmul2r // near.
 Qed.
 
+(* A test function of the path with values in [0,1]. *)
+Lemma near_01 L c (F : seq V -> R) : (forall xs, 0 <= F xs <= 1) ->
+  `|E vs (selected K.+1 L c) F - E vs (draft (rows K.+1 c) L c) F|
+  <= k ^+ 2 / 2%:R * along (defect c) L c.
+Proof.
+move=> F01; have rd := nrow_dist c.
+pose h : R := 2%:R^-1; pose G xs := F xs - h.
+have h0 : 0 < h by rewrite invr_gt0 ltr0n.
+have hh : h + h = 1 by rewrite -mulr2n -mulr_natl divff // pnatr_eq0.
+have Gh xs : `|G xs| <= h.
+  have /andP[a b] := F01 xs; rewrite ler_norml /G ler_subl_addr hh b andbT.
+  by rewrite ler_subr_addr addNr.
+have shift m : wf vs m -> E vs m F = E vs m G + h.
+  move=> wm; rewrite -[X in _ + X](E_cst h wm) -E_add; apply: E_ext => xs.
+  by rewrite /G subrK.
+have ws : wf vs (selected K.+1 L c).
+  by apply: wf_bind => [|ps]; [exact: drafts_wf | apply: wf_bind => [|r //]; exact: labels_wf].
+rewrite (shift _ ws) (shift _ (draft_wf rd L c)) opprD addrACA subrr addr0.
+by rewrite mulrAC [X in _ <= X]mulrC; exact: selected_near.
+Qed.
+
 (* The theorem. *)
 Theorem ranked_drift L c f : (forall s, 0 <= f s <= 1) ->
   `|E vs (bind (ranked_block_normalised vs pd qt J pi0 post K.+1 L c) (fill qt (size c + L.+1)%N)) f
@@ -313,19 +334,39 @@ have -> : E vs (bind (ranked_block_normalised vs pd qt J pi0 post K.+1 L c)
   (fill qt (size c + L.+1)%N)) f
     = E vs (selected K.+1 L c) F.
   by rewrite E_bind /ranked_block_normalised E_bind; apply: E_ext => xs; rewrite /F !E_bind.
-pose h : R := 2%:R^-1; pose G xs := F xs - h.
-have h0 : 0 < h by rewrite invr_gt0 ltr0n.
-have hh : h + h = 1 by rewrite -mulr2n -mulr_natl divff // pnatr_eq0.
-have Gh xs : `|G xs| <= h.
-  have /andP[a b] := F01 xs; rewrite ler_norml /G ler_subl_addr hh b andbT.
-  by rewrite ler_subr_addr addNr.
-have shift m : wf vs m -> E vs m F = E vs m G + h.
-  move=> wm; rewrite -[X in _ + X](E_cst h wm) -E_add; apply: E_ext => xs.
-  by rewrite /G subrK.
-have ws : wf vs (selected K.+1 L c).
-  by apply: wf_bind => [|ps]; [exact: drafts_wf | apply: wf_bind => [|r //]; exact: labels_wf].
-rewrite (shift _ ws) (shift _ (draft_wf rd L c)) opprD addrACA subrr addr0.
-by rewrite mulrAC [X in _ <= X]mulrC; exact: selected_near.
+exact: near_01.
+Qed.
+
+(* The same with the greedy rule and its carry, which is built from the normalised rows. *)
+Theorem ranked_greedy_drift L (D : seq V -> V -> R) c f : (forall x, is_dist vs (D x)) ->
+  (forall s, 0 <= f s <= 1) ->
+  `|E vs (bind (ranked_greedy_block_normalised vs pd J pi0 post K.+1 L D c)
+      (fun o => fill o.2 (size c + L.+1)%N o.1)) f - E vs (generate D L.+1 c) f|
+  <= k ^+ 2 / 2%:R * along (defect c) L c.
+Proof.
+move=> dD f01; have rd := nrow_dist c; set r := rows K.+1 c in rd.
+pose F xs := E vs (bind (bind (scan (joint_ratio r D) (greedy_bias vs r D) c 1 xs None)
+   (greedy_block_out vs r L D c)) (fun o => fill o.2 (size c + L.+1)%N o.1)) f.
+have dc x : is_dist vs (greedy_carry vs r D c (size c + L)%N x) by exact: rchain_dist.
+have wF xs : wf vs (bind (bind (scan (joint_ratio r D) (greedy_bias vs r D) c 1 xs None)
+   (greedy_block_out vs r L D c)) (fun o => fill o.2 (size c + L.+1)%N o.1)).
+  apply: (wf_bindP (P := fun o => forall x, is_dist vs (o.2 x))) => [||o dO]; last exact: gen_wf.
+    apply: wf_bind => [|o]; last by split=> //; exact: dc.
+    apply: (@scan_wf R V vs _ _ (fun w => 0 <= w)) => //.
+    - by move=> w c2 x; exact: gnxt_ok.
+    - move=> w c2 [] w0; last by rewrite (grhac_eq rd dD) //; exact: (ghac01 rd).
+      exact: (@ghac01 R V vs r rd D w c2 true).
+    - exact: ler01.
+  by apply: (always_bind (always_true _)) => o _ /= y x; exact: dc.
+have F01 xs : 0 <= F xs <= 1 by exact: E_01.
+have <- : E vs (draft r L c) F = E vs (generate D L.+1 c) f.
+  rewrite -(greedy_block_valid rd L c f dD) /greedy_block /greedy_block_mark E_bind E_bind E_bind.
+  by apply: E_ext => xs; rewrite /F E_bind E_bind.
+have -> : E vs (bind (ranked_greedy_block_normalised vs pd J pi0 post K.+1 L D c)
+      (fun o => fill o.2 (size c + L.+1)%N o.1)) f = E vs (selected K.+1 L c) F.
+  rewrite E_bind /ranked_greedy_block_normalised E_bind E_bind.
+  by apply: E_ext => xs; rewrite /F E_bind E_bind.
+exact: near_01.
 Qed.
 
 (* Every node off by at most del: at most L K^2 del / 2. *)
