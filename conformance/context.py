@@ -111,6 +111,12 @@ class Context:
         """Measured so far; a millisecond before anything was measured."""
         return self.spent / self.asked if self.asked else 1e-3
 
+    def out_of_time(self, samples: int, least: int = 2000) -> bool:
+        """Whether sampling should stop: the budget is used up, and either enough samples were seen
+        for gross faults to show or ten times the budget is gone."""
+        late = self.elapsed > self.budget
+        return late and (samples >= least or self.elapsed > 10 * self.budget)
+
     def result(self, check: str, status: Status, message: str, **values: Any) -> CheckResult:
         """The result of the check, with its samples and time."""
         counterexample: Counterexample | None = values.get("counterexample")

@@ -17,7 +17,8 @@ NULL_SCHEMES = (
     "token_by_token", "block", "greedy_block", "spectr", "spectr:recursive_rejection",
     "spectr:target_match", "traversal", "multipath", "kseq_block", "spectr_gbv", "tree_match",
 )  # fmt: skip
-_NULL_CHECKS = ("exact sweep", "metamorphic", "statistical", "rounds", "acceptance")
+_SAMPLED = ("statistical", "rounds", "acceptance")
+_DETERMINISTIC = ("exact sweep", "metamorphic")
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,17 @@ def examine_fault(name: str, seed: int = 0, budget: float = 12.0) -> Answer:
     return Answer(name, report.verdicts[0], round(time.monotonic() - begun, 2))
 
 
-def null_run(seed: int, budget: float = 0.15) -> list[Verdict]:
+def null_run(seed: int, budget: float = 0.1) -> list[Verdict]:
     """A short run on one scheme of a correct subject: `fast` where torch is there, else the exact
-    reference. Returns the verdicts that are not `lossless`."""
+    reference; one run in five has the deterministic checks as well. Returns the verdicts that are
+    not `lossless`."""
     subject = load("fast" if find_spec("torch") else "reference")
     declared = subject.declaration["schemes"]
     schemes = [name for name in NULL_SCHEMES if name in declared]
     report = check_object(
         subject,
         schemes=[schemes[seed % len(schemes)]],
-        checks=_NULL_CHECKS,
+        checks=_SAMPLED if seed % 5 else (*_DETERMINISTIC, *_SAMPLED),
         seed=1_000_000 + seed,
         budget=budget,
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 from draftproof.reference.instance import Instance
 from draftproof.reference.models import Prefix
@@ -88,7 +89,8 @@ def simpler(instance: Instance) -> Iterator[Instance]:
         rows: Rows = getattr(instance, kind)
         for prefix, row in rows.items():
             for simple in _simpler_rows(row):
-                yield replace(instance, **{kind: {**rows, prefix: simple}})
+                changed: dict[str, Any] = {kind: {**rows, prefix: simple}}
+                yield replace(instance, **changed)
 
 
 def _shorter(instance: Instance) -> Instance:

@@ -20,7 +20,16 @@ from draftproof.reference.models import Model, Prefix, block_law
 from draftproof.reference.numbers import ONE, Number, text
 from numpy.typing import NDArray
 
-__all__ = ["Paths", "Table", "Uniforms", "draft_tuples", "law_to_list", "string_law"]
+__all__ = [
+    "ChosenTable",
+    "Paths",
+    "Table",
+    "Uniforms",
+    "draft_tuples",
+    "law_to_list",
+    "sample_rows",
+    "string_law",
+]
 
 Paths = tuple[Prefix, ...]
 
@@ -97,6 +106,10 @@ class Table:
 
     @cached_property
     def _tuples(self) -> list[tuple[Paths, Number]]:
+        return self.every_tuple()
+
+    def every_tuple(self) -> list[tuple[Paths, Number]]:
+        """The tuples of drafts, with their probabilities."""
         return draft_tuples(self.instance)
 
     @property
@@ -231,6 +244,18 @@ class Table:
                 here[free] = sample_rows(generator, rows)
             number = number * self.vocab + here
         return number
+
+
+class ChosenTable(Table):
+    """A table of chosen tuples of drafts instead of all, without their probabilities."""
+
+    def __init__(self, instance: Instance, chosen: Sequence[Paths]) -> None:
+        super().__init__(instance)
+        self._chosen = [(paths, ONE) for paths in chosen]
+
+    def every_tuple(self) -> list[tuple[Paths, Number]]:
+        """The chosen ones."""
+        return self._chosen
 
 
 def sample_rows(generator: np.random.Generator, rows: Floats) -> NDArray[np.int64]:

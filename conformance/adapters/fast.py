@@ -49,7 +49,12 @@ class FastSubject:
         result = self._fast.verify(
             batch.scheme, given, self._uniforms(batch, count, length), carry=batch.carry
         )
-        return Result(result.accepted_length, result.path, result.next_token, result.carry)
+        return Result(
+            result.accepted_length.cpu().numpy(),
+            result.path.cpu().numpy(),
+            result.next_token.cpu().numpy(),
+            result.carry,
+        )
 
     def _uniforms(self, batch: Batch, count: int, length: int) -> Any:
         torch = self._torch

@@ -36,7 +36,7 @@ def run(context: Context) -> CheckResult:
         before = context.elapsed
         lengths, _ = sample(context, table, generator, size, call)
         call += 1
-        if test.see(lengths) or context.elapsed > context.budget:
+        if test.see(lengths) or context.out_of_time(test.samples, 500):
             break
         if test.detectable() <= 0.005:
             break

@@ -16,7 +16,7 @@ from draftproof.conformance.checks.statistical import string_views
 from draftproof.conformance.context import Context
 from draftproof.conformance.evidence import Sequential, View
 from draftproof.conformance.subject import Floats, Ints, SubjectError
-from draftproof.conformance.tables import Table, Uniforms
+from draftproof.conformance.tables import ChosenTable, Table, Uniforms
 from draftproof.conformance.verdict import CheckResult
 from draftproof.reference.models import Prefix
 
@@ -111,7 +111,7 @@ def run(context: Context) -> CheckResult:
             )
             result = context.ask(batch, "drafter: verify")
             rejected = strings.see(_strings(table, generator, drafts, result))
-        if rejected or context.elapsed > context.budget:
+        if rejected or context.out_of_time(law.samples):
             break
         if max(strings.detectable(), law.detectable()) <= ENOUGH:
             break
@@ -159,22 +159,14 @@ def _path_law(reported: dict[Prefix, Floats], vocab: int, length: int) -> Floats
     return out
 
 
-class _Given(Table):
+def _given(table: Table, drafts: Ints) -> ChosenTable:
     """The table's rows along given drafts."""
-
-    def __init__(self, table: Table, drafts: Ints) -> None:
-        super().__init__(table.instance)
-        self._given = [
-            (tuple(tuple(int(t) for t in path) for path in block), 1) for block in drafts
-        ]
-
-    @property
-    def _tuples(self) -> Any:
-        return self._given
+    chosen = [tuple(tuple(int(t) for t in path) for path in block) for block in drafts]
+    return ChosenTable(table.instance, chosen)
 
 
 def _batch(context: Context, table: Table, drafts: Ints, generator: np.random.Generator) -> Any:
-    given = _Given(table, drafts)
+    given = _given(table, drafts)
     size = len(drafts)
     uniforms = None
     if not context.declaration.draws:
@@ -186,4 +178,4 @@ def _batch(context: Context, table: Table, drafts: Ints, generator: np.random.Ge
 
 
 def _strings(table: Table, generator: np.random.Generator, drafts: Ints, result: Any) -> Ints:
-    return _Given(table, drafts).strings(generator, np.arange(len(drafts)), result)
+    return _given(table, drafts).strings(generator, np.arange(len(drafts)), result)

@@ -50,7 +50,7 @@ def _batch(
     size, count, length = tokens.shape
     target = np.ascontiguousarray(target_rows, dtype=np.float64)
     asks = context.declaration.uniforms
-    seeds = context.generator("edges seeds").integers(2**31, size=size)
+    seeds = np.asarray(context.generator("edges seeds").integers(2**31, size=size))
     return Batch(
         scheme=context.scheme.name,
         drafts=tokens,
@@ -80,7 +80,8 @@ def _grid(context: Context) -> list[tuple[float, float]]:
     """Extreme uniforms, or one entry where the subject draws for itself."""
     if not context.declaration.uniforms:
         return [(0.5, 0.5)]
-    return list(product((0.0, 0.5, BelowOne), repeat=2))
+    uniforms = (0.0, 0.5, BelowOne)
+    return [(accept, token) for accept in uniforms for token in uniforms]
 
 
 def _repeated(context: Context, batch: Batch, times: int) -> Batch:
@@ -278,8 +279,8 @@ def _ragged(context: Context) -> Iterator[_Wrong]:
                     drafts[b, :, depth] = token
                     draft_rows[b, :, depth, token] = 1
             final.append(3 * b + b % 3)
-        for accept, token in _grid(context):
-            batch = _batch(context, drafts, draft_rows, target_rows, accept=accept, token=token)
+        for accept, draw in _grid(context):
+            batch = _batch(context, drafts, draft_rows, target_rows, accept=accept, token=draw)
             yield from _expect(context, "ragged batch", batch, list(range(size)), final, times=5)
 
 
@@ -379,7 +380,7 @@ def _large_vocabulary(context: Context) -> Iterator[_Wrong]:
             dtype=dtype,
         )
         case = f"one-token residual at V = {vocab}, {dtype}"
-        yield from _expect(context, case, batch, [None] * 3, [{low, high}] * 3, times=8)
+        yield from _expect(context, case, batch, [None] * 3, [{low, high}] * 3, times=3)
 
 
 def _impossible_under_draft(context: Context) -> Iterator[_Wrong]:

@@ -28,7 +28,7 @@ from draftproof.conformance.boxes import (
 from draftproof.conformance.context import Context
 from draftproof.conformance.shrink import shrink
 from draftproof.conformance.subject import Floats, Ints, SubjectError
-from draftproof.conformance.tables import Table, Uniforms, law_to_list, string_law
+from draftproof.conformance.tables import ChosenTable, Table, Uniforms, law_to_list, string_law
 from draftproof.conformance.verdict import CheckResult, Counterexample
 from draftproof.reference.chance import TOKEN, Place
 from draftproof.reference.instance import Instance, instance_to_json
@@ -322,9 +322,9 @@ def _scrambled(context: Context, instance: Instance, margin: float) -> tuple[boo
             probes = corners(box, margin, generator, k, length, 8)
             points.append(probes)
             stops += [box.stop] * len(probes.token)
-            tokens.append(paths)
+            tokens.append(tuple(paths))
             rows += [len(tokens) - 1] * len(probes.token)
-        table = _FixedTable(instance, tokens)
+        table = ChosenTable(instance, tokens)
         index = np.array(rows)
         batch = table.batch(law.name, index, _join(points))
         if stops_of(table, index, context.ask(batch)) != stops:
@@ -332,18 +332,6 @@ def _scrambled(context: Context, instance: Instance, margin: float) -> tuple[boo
         boxes += _NET
         nets += 1
     return True, boxes, missed_volume(_NET, nets)
-
-
-class _FixedTable(Table):
-    """A table of chosen tuples of drafts."""
-
-    def __init__(self, instance: Instance, chosen: list[list[Prefix]]) -> None:
-        super().__init__(instance)
-        self._chosen = [(tuple(paths), ONE) for paths in chosen]
-
-    @property
-    def _tuples(self) -> Any:
-        return self._chosen
 
 
 def run(context: Context) -> CheckResult:

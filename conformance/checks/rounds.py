@@ -290,8 +290,8 @@ def two_rounds(context: Context, instance: Instance) -> ExactLaw:
         second = rebuild(ask_second, len(begun), dimensions, precision=precision)
         exact, error = exact and second.exact, error + second.error
         for (_, _, token, _, weight), stops in zip(begun, second.stops, strict=True):
-            for (_, following), volume in stops.items():
-                emitted = (token, following)
+            for (_, second_token), volume in stops.items():
+                emitted = (token, second_token)
                 two[emitted] = two.get(emitted, ZERO) + weight * rational(volume)
     emitted_law: Law[Prefix] = Law(two)
     return ExactLaw(
@@ -379,7 +379,7 @@ def run(context: Context) -> CheckResult:
             context, generator, draft, target, size=size, drafts=k, length=length, tokens=tokens,
             law=law,
         )  # fmt: skip
-        if test.see(strings @ powers) or context.elapsed > context.budget:
+        if test.see(strings @ powers) or context.out_of_time(test.samples):
             break
         if test.detectable() <= ENOUGH or test.samples >= 1_000_000:
             break

@@ -63,7 +63,7 @@ def sample(
 
 
 def test_instance(
-    context: Context, table: Table, seconds: float, label: str
+    context: Context, table: Table, seconds: float, label: str, first: bool
 ) -> tuple[Sequential, Ints]:
     """Sample one instance until it is rejected, well enough known, or out of time.
 
@@ -86,7 +86,9 @@ def test_instance(
         if test.see(strings // shorter):
             break
         now = context.elapsed
-        if now - begun > seconds or test.samples >= MostSamples:
+        enough = not first or test.samples >= 2000 or context.elapsed > 10 * context.budget
+        late = now - begun > seconds and enough
+        if late or test.samples >= MostSamples:
             break
         if test.detectable() <= ENOUGH:
             break
@@ -163,7 +165,7 @@ def run(context: Context) -> CheckResult:
             break
         # A slow subject spends most of its time on the first instances, to say something there.
         share = left / min(2, len(tables) - number)
-        test, counts = test_instance(context, table, share, f"statistical {number}")
+        test, counts = test_instance(context, table, share, f"statistical {number}", number == 0)
         tested.append((test.evidence, test.detectable()))
         if number == 0 or test.rejected:
             details = {
