@@ -178,14 +178,14 @@ def schemes(style: str) -> None:
 
 def schemes_markdown() -> str:
     """The catalogue as a Markdown table, the one of the README."""
-    lines = ["| scheme | lossless | drafts | rule | source |", "|---|---|---|---|---|"]
+    lines = ["| scheme | lossless | drafts | rule |", "|---|---|---|---|"]
     for s in SCHEMES.values():
         lossless = "nearly" if s.approximate else ("yes" if s.lossless else "**no**")
         if s.stateful:
             lossless += ", with its carry"
         least, most = s.drafts
         count = f"{least} or more" if most is None else f"{least} to {most}"
+        count = str(least) if least == most else count
         summary = s.summary.replace("|", "\\|")
-        paper = s.paper.replace("|", "\\|")
-        lines.append(f"| `{s.name}` | {lossless} | {count}, {s.draft_law} | {summary} | {paper} |")
+        lines.append(f"| `{s.name}` | {lossless} | {count}, {s.draft_law} | {summary} |")
     return "\n".join(lines)
