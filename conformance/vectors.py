@@ -18,13 +18,21 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from draftproof.reference.catalogue import SCHEMES, find
-from draftproof.reference.chance import TOKEN, Accept, Place, Replay, Select
+from draftproof.reference.chance import (
+    TOKEN,
+    Accept,
+    Chance,
+    Place,
+    Replay,
+    Select,
+    enumerate_law,
+)
 from draftproof.reference.instance import (
     Instance,
     instance_from_json,
@@ -33,9 +41,8 @@ from draftproof.reference.instance import (
     random_instance,
     write_json,
 )
-from draftproof.reference.models import block_law
 from draftproof.reference.numbers import Number, rational, text
-from draftproof.reference.oracle import examine, freeze_carry, law_to_json
+from draftproof.reference.oracle import draw_drafts, examine, freeze_carry, law_to_json
 from draftproof.reference.rows import normalise
 from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import FixedDrafts
@@ -202,12 +209,16 @@ def vectors(name: str) -> dict[str, Any]:
         if case.paths and scheme.draft_law not in ("any", "deterministic"):
             continue
         instance = case.instance(count)
+        if scheme.draft_law == "without_replacement":
+            if case.length > 1 or not _can_be_drawn(instance):
+                continue
+            instance = replace(instance, draft_law="without_replacement")
         head = {
             "hunts": list(case.hunts),
             "says": case.says,
             "instance": instance_to_json(instance),
         }
-        for number, paths in enumerate(_paths(instance, f"{name} {case.name}")):
+        for number, paths in enumerate(_sets_of_drafts(instance, scheme, f"{name} {case.name}")):
             asked = {**head, "drafts": [list(path) for path in paths]}
             where = f"{name}/{case.name}/{number}"
             tree = decisions(scheme, instance, paths)
@@ -234,22 +245,32 @@ def vectors(name: str) -> dict[str, Any]:
     }
 
 
+def _can_be_drawn(instance: Instance) -> bool:
+    """Whether the draft row has as many tokens as there are drafts."""
+    row = instance.draft_rows.get((), ())
+    return instance.length == 0 or sum(p != 0 for p in row) >= instance.drafts
+
+
 def _option(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, str)) else text(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else text(value)
 
 
-def _paths(instance: Instance, seed: str) -> list[list[tuple[int, ...]]]:
-    """Drafts that can be drawn: all of them for one short draft, otherwise two random sets and a
-    set of equal drafts."""
-    if instance.paths:
-        return [list(instance.paths)]
-    possible = list(block_law(instance.draft_model, instance.length))
-    if instance.drafts == 1 and len(possible) <= 9:
-        return [[path] for path in possible]
-    generator = random.Random(f"{_SEED} {seed}")
-    sets = [[generator.choice(possible) for _ in range(instance.drafts)] for _ in range(2)]
-    sets.append([generator.choice(possible)] * instance.drafts)
-    return [paths for number, paths in enumerate(sets) if paths not in sets[:number]]
+def _sets_of_drafts(instance: Instance, scheme: Scheme, seed: str) -> list[list[tuple[int, ...]]]:
+    """Drafts that can be drawn: all of them for one short draft, otherwise two random sets and, if
+    there is one, a set of equal drafts."""
+
+    def drawn(chance: Chance) -> tuple[tuple[int, ...], ...]:
+        drafts = draw_drafts(chance, instance, scheme)
+        depths = range(1, drafts.length + 1)
+        return tuple(tuple(drafts.token(k, d) for d in depths) for k in range(drafts.count))
+
+    possible = sorted(enumerate_law(drawn))
+    if instance.drafts > 1 or len(possible) > 9:
+        generator = random.Random(f"{_SEED} {seed}")
+        equal = [paths for paths in possible if len(set(paths)) == 1]
+        chosen = generator.sample(possible, min(2, len(possible)))
+        possible = [*chosen, *generator.sample(equal, min(1, len(equal)))]
+    return [list(paths) for number, paths in enumerate(possible) if paths not in possible[:number]]
 
 
 # ---- decisions -----------------------------------------------------------------------------------

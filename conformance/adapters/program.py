@@ -229,7 +229,7 @@ def request(block: Block, number: int, root_row: Any) -> dict[str, Any]:
     Drafts are as long as they are (no padding). A number that JSON does not have, NaN or the
     logarithm of 0, is null.
     """
-    lengths = [int(n) for n in (block.drafts >= 0).sum(axis=1)]
+    lengths = [_length(draft) for draft in block.drafts.tolist()]
     position = getattr(block, "position", 0)
     asked = {
         "type": "verify",
@@ -255,6 +255,11 @@ def request(block: Block, number: int, root_row: Any) -> dict[str, Any]:
     if block.temperature is not None:
         asked["temperature"] = block.temperature
     return asked
+
+
+def _length(draft: list[int]) -> int:
+    """Up to the first padding; what stands after it is no part of the draft."""
+    return next((depth for depth, token in enumerate(draft) if token < 0), len(draft))
 
 
 def _numbers(rows: Any) -> Any:

@@ -106,6 +106,14 @@ def test_a_request_carries_the_whole_block(serve):
     assert sent["select_uniforms"] is None
 
 
+def test_what_stands_after_padding_is_no_part_of_a_draft():
+    asked = batch(size=1, count=1, length=3)
+    asked.drafts[0, 0] = [2, -1, 1]
+    sent = program.request(asked.block(0), 1, asked.root_rows[0])
+    assert sent["drafts"] == [[2]]
+    assert [len(rows) for rows in sent["target_rows"]] == [2]
+
+
 def test_numbers_that_json_lacks_are_null():
     asked = batch(size=1)
     asked.target_rows[0, 0, 0] = [np.nan, -np.inf, 1]
