@@ -230,3 +230,11 @@ def test_means_leave_out_what_is_not_defined_everywhere() -> None:
     assert "block" not in mean([one, other]).entries
     assert mean([one, one]).entries == one.entries
     assert comparing.comparison_to_json(one)["yardsticks"]["full optimum"]
+
+
+def test_programs_that_are_too_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "MOST_ROWS", 6)  # V = 2, L = 1, K = 2 has 3 + 4 rows
+    result = compare(dirichlet_instance(0, 2, 1, 2))
+    assert list(result.yardsticks) == ["conditional-independence value"]
+    assert result.left_out["full optimum"] == "its linear program has 7 rows, more than 6"
+    assert "full optimum" not in mean([result, result]).yardsticks
