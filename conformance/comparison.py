@@ -98,7 +98,7 @@ MOST_ROWS = 250
 
 def _program_rows(instance: Instance) -> int:
     """Rows of the larger program: one for each multiset of paths, one for each string."""
-    paths = instance.vocab**instance.length
+    paths: int = instance.vocab**instance.length
     multisets = comb(paths + instance.drafts - 1, instance.drafts)
     return multisets + paths * instance.vocab
 
