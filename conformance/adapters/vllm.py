@@ -129,7 +129,7 @@ class _Runner:
             "version": VERSION,
             "schemes": ["token_by_token", "block"],
             "drafts": [1, 1],
-            "length": [0, 128],
+            "length": [1, 128],
             "rows": "logits",
             "ragged": True,
             "request_seeds": True,
