@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from draftproof.fast.clip import Rows, inverse_cdf, solve_scale, tiles
-from draftproof.fast.sums import row_sums
+from draftproof.fast.clip import Rows, Sums, column, inverse_cdf, solve_scale, tiles
+from draftproof.fast.sums import row_parts, row_sums
 from draftproof.fast.verifiers.paths import divide
 from torch import Tensor
 
@@ -92,29 +92,22 @@ class Carry(NamedTuple):
 
 def chain_entries(rows: Rows, carry: Carry, token: Tensor) -> Tensor:
     """float64 [R, J+1]: the entry of `token` [R] in the chain before each layer, and after all."""
-    entries = torch.zeros(
-        rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device
-    )
+    entries = rows.zeros(len(carry.bounds) + 1)
     for part, p, q in tiles(rows):
-        _, entries[part] = _chain(p, q, carry, part, token[part].clamp(min=0))
+        entries[part] = _entries(_chain(p, q, carry, part), token[part].clamp(min=0))
     return entries
-
-
-def _no_entries(rows: Rows, carry: Carry) -> Tensor:
-    shape = (rows.count, len(carry.bounds) + 1)
-    return torch.zeros(shape, dtype=torch.float64, device=rows.device)
 
 
 def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
     """Σ (s T - p)+ and Σ (p - s T)+, float64 [R] each, for the row T of the chain and s [R]."""
-    gained = torch.zeros(rows.count, dtype=torch.float64, device=rows.device)
-    lost = torch.zeros_like(gained)
+    sums = Sums(rows)
+    scale = column(s.clamp(max=1.0), rows)
     for part, p, q in tiles(rows):
-        target, _ = _chain(p, q, carry, part, None)
-        gap = target * _column(s[part].clamp(max=1.0), p)
+        gap = _chain(p, q, carry, part)[-1] * scale[part]
         gap -= p
-        gained[part] = row_sums(gap.clamp(min=0))
-        lost[part] = row_sums(gap.clamp_(max=0).neg_())
+        gained = row_parts(gap.relu())
+        sums.put(part, torch.stack([gained, row_parts(gap.neg_().relu_())], 1))
+    gained, lost = sums.finish(2).unbind(1)
     return gained, lost
 
 
@@ -123,7 +116,7 @@ def chain_scale(rows: Rows, carry: Carry, drafts: Tensor, grid: int) -> tuple[Te
     scale = torch.ones(rows.count, dtype=torch.float64, device=rows.device)
     kept = torch.zeros_like(scale)
     for part, p, q in tiles(rows):
-        target, _ = _chain(p, q, carry, part, None)
+        target = _chain(p, q, carry, part)[-1]
         scale[part], kept[part] = solve_scale(p, target, drafts[part].to(torch.float64), grid)
     return scale, kept
 
@@ -131,42 +124,38 @@ def chain_scale(rows: Rows, carry: Carry, drafts: Tensor, grid: int) -> tuple[Te
 def chain_draw(rows: Rows, carry: Carry, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """A token of the row of the chain, int64 [R], and its entries as `chain_entries`."""
     token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
-    entries = torch.zeros(
-        rows.count, len(carry.bounds) + 1, dtype=torch.float64, device=rows.device
-    )
+    entries = rows.zeros(len(carry.bounds) + 1)
     for part, p, q in tiles(rows):
-        target, _ = _chain(p, q, carry, part, None)
-        token[part] = inverse_cdf(target, q, uniform[part])
-        _, entries[part] = _chain(p, q, carry, part, token[part])
+        chain = _chain(p, q, carry, part)
+        token[part] = inverse_cdf(chain[-1], q, uniform[part])
+        entries[part] = _entries(chain, token[part])
     return token, entries
 
 
-def _chain(
-    p: Tensor, q: Tensor, carry: Carry, part: slice, token: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The row of the chain on a tile, and the entries of `token` before each layer and at the end.
+def _entries(chain: list[Tensor], token: Tensor) -> Tensor:
+    return torch.cat([row.gather(1, token[:, None]) for row in chain], 1).to(torch.float64)
+
+
+def _chain(p: Tensor, q: Tensor, carry: Carry, part: slice) -> list[Tensor]:
+    """The rows of a tile before each layer, and after all of them.
 
     The ratio is divided out where it is above 1, so that nothing overflows.
     """
-    target, seen = q, []
-    active = carry.active()[part]
+    chain = [q]
+    active = carry.active()[part] if carry.bounds else None
     for j in range(len(carry.bounds)):
-        if token is not None:
-            seen.append(target.gather(1, token[:, None])[:, 0])
-        r, c = carry.ratio[part, j], carry.cover[part, j]
-        r = torch.where(active[:, j], r, 1.0)
-        top = r.clamp(min=1.0)
+        assert active is not None
+        target, here = chain[-1], active[:, j]
+        r = torch.where(here, carry.ratio[part, j], 1.0)
+        c, top = carry.cover[part, j], r.clamp(min=1.0)
         rest = 1 - c / carry.scale[part, j]
         scaled = target * _column(r / top, p)
         owed = torch.maximum(scaled - p * _column(c / top, p), scaled * _column(rest, p))
         mass = row_sums(owed)
-        used = active[:, j] & (mass > 0)
+        used = here & (mass > 0)
         inverse = _column(1.0 / torch.where(used, mass, 1.0), p)
-        target = torch.where(used[:, None], owed * inverse, target)
-    if token is not None:
-        seen.append(target.gather(1, token[:, None])[:, 0])
-    empty = torch.zeros(len(p), 0, dtype=torch.float64, device=p.device)
-    return target, torch.stack(seen, 1).to(torch.float64) if seen else empty
+        chain.append(torch.where(used[:, None], owed * inverse, target))
+    return chain
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

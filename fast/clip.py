@@ -37,6 +37,7 @@ __all__ = [
     "Overrides",
     "Owed",
     "Rows",
+    "Sums",
     "column",
     "cover_factor",
     "draw",

@@ -7,11 +7,12 @@ that a stateless scheme with one draft reaches.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from draftproof.fast.clip import Owed, Rows, draw, owed_mass
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, draw_plain, only_draft, rows_at
+from draftproof.fast.verifiers.paths import divide, only_draft, rows_at
 from torch import Tensor
 
 __all__ = ["RowsAt", "block_scan", "plain_rows", "verify", "verify_path"]
@@ -24,8 +25,8 @@ def verify(batch: Batch, uniforms: Uniforms) -> Result:
     return verify_path(batch, uniforms, first, length, divide(q, p), plain_rows(batch))
 
 
-RowsAt = Callable[[int, Tensor], Rows]
-"""rows_at(depth, nodes [B]): the rows of each block after `depth` tokens of its path."""
+RowsAt = Callable[[Tensor, Tensor], Rows]
+"""rows_at(depth [B], nodes [B]): the rows of each block after `depth` tokens of its path."""
 
 
 def plain_rows(batch: Batch) -> RowsAt:
@@ -48,13 +49,13 @@ def verify_path(
         tests = uniforms.accept[every, path]
         accepted, w, _ = block_scan(nodes, length, length > 0, top, ratio, w, tests, law)
     whole = accepted == length
-    token = draw_plain(
-        batch, torch.where(whole, nodes.gather(1, accepted[:, None])[:, 0], -1), uniforms.token
+    # (w q - p)+ in the law of the path; the plain row after a whole draft, whose leaf has no p
+    rows = law(
+        accepted.clamp(max=max(batch.length - 1, 0)), nodes.gather(1, accepted[:, None])[:, 0]
     )
-    for depth in range(batch.length if batch.drafts else 0):
-        here = ~whole & (accepted == depth)
-        rows = law(depth, torch.where(here, nodes[:, depth], -1))
-        token = torch.where(here, draw(rows, uniforms.token, Owed(w, torch.ones_like(w))), token)
+    rows = replace(rows, draft_index=torch.where(whole, -1, rows.draft_index))
+    owed = Owed(torch.where(whole, 1.0, w), torch.ones_like(w))
+    token = draw(rows, uniforms.token, owed)
     return Result.of(batch, accepted, torch.where(accepted > 0, path, 0), token)
 
 
@@ -98,7 +99,8 @@ def block_scan(
         leaf = length == i
         h, mass = w, torch.zeros_like(w)
         if i < depths:
-            mass = owed_mass(law(i, torch.where(reached & ~leaf, nodes[:, i], -1)), w)
+            needed = torch.where(reached & ~leaf, nodes[:, i], -1)
+            mass = owed_mass(law(torch.full_like(length, i), needed), w)
             h = torch.where(leaf, w, divide(mass, mass + (1 - w)))
         accepted = reached & (uniforms[:, i - 1] < h)
         found = torch.where(accepted, i, found)

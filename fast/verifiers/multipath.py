@@ -14,13 +14,14 @@ Source: Thomas and Pal (2602.16961).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from draftproof.fast.clip import Rows, tiles
 from draftproof.fast.sums import row_sums
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.block import verify_path
+from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
 from draftproof.fast.verifiers.paths import divide, first_true, row_entry, rows_at
 from torch import Tensor
 
@@ -39,7 +40,7 @@ def verify(batch: Batch, uniforms: Uniforms) -> Result:
     every = torch.arange(b, device=batch.device)
     if k == 0 or length == 0:
         none = torch.zeros(b, length, dtype=torch.float64, device=batch.device)
-        return verify_path(batch, uniforms, path, 0 * path, none, _Selected(batch, [], count))
+        return verify_path(batch, uniforms, path, 0 * path, none, plain_rows(batch))
     nodes, tokens = batch.nodes[every, path], batch.tokens[every, path]
     place = _Place.root(batch)
     places, ratios = [], []
@@ -51,7 +52,7 @@ def verify(batch: Batch, uniforms: Uniforms) -> Result:
         places.append(place)
         ratios.append(divide(q, p * place.boost(before, p, count)))
         place = place.child(before, p)
-    law = _Selected(batch, places, count)
+    law = _selected(batch, places, count)
     own_length = batch.lengths[every, path]
     return verify_path(batch, uniforms, path, own_length, torch.stack(ratios, 1), law)
 
@@ -92,14 +93,14 @@ def _power_sum(high: Tensor, low: Tensor, count: Tensor, most: int) -> Tensor:
     return total
 
 
-class _Selected:
-    """The rows of the selected draft along its path, as `block.RowsAt`."""
+def _selected(batch: Batch, places: list[_Place], count: Tensor) -> RowsAt:
+    """The rows of the selected draft along its path."""
+    before = torch.stack([place.before for place in places], 1)
+    inside = torch.stack([place.inside for place in places], 1)
 
-    def __init__(self, batch: Batch, places: list[_Place], count: Tensor) -> None:
-        self._batch, self._places, self._count = batch, places, count
-
-    def __call__(self, depth: int, nodes: Tensor) -> Rows:
-        place, count = self._places[depth], self._count
+    def at(depth: Tensor, nodes: Tensor) -> Rows:
+        own = depth[:, None]
+        place = _Place(before.gather(1, own)[:, 0], inside.gather(1, own)[:, 0], batch.drafts)
 
         def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
             here = _Place(place.before[part], place.inside[part], place.drafts)
@@ -109,8 +110,9 @@ class _Selected:
             smaller = torch.zeros_like(exact).scatter_(1, order, ranked.cumsum(1) - ranked)
             return (exact * here.boost(smaller.clamp(min=0), exact, count[part])).to(p.dtype)
 
-        plain = rows_at(self._batch, nodes)
-        return Rows(plain.draft_rows, plain.target_rows, plain.draft_index, nodes, law)
+        return replace(rows_at(batch, nodes), law=law)
+
+    return at
 
 
 def _ratio(p: Tensor, q: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ import torch
 from draftproof.fast.clip import Rows, ratio_masses, selected_row
 from draftproof.fast.ranked_coupling import coupling
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.block import RowsAt, verify_path
+from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
 from draftproof.fast.verifiers.paths import divide, first_true, rows_at
 from torch import Tensor
 
@@ -96,7 +96,10 @@ class Design:
         """The rows of the selected draft `path` [B] along itself."""
         every = torch.arange(len(path), device=path.device)
 
-        def at(depth: int, nodes: Tensor) -> Rows:
+        if self.rise.shape[1] == 0 or self.rise.shape[2] == 0:
+            return plain_rows(batch)
+
+        def at(depth: Tensor, nodes: Tensor) -> Rows:
             return selected_row(rows_at(batch, nodes), self.rise[every, path, depth], self.edges)
 
         return at
