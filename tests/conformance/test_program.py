@@ -15,7 +15,7 @@ from draftproof.conformance.subject import Batch, SubjectError, call
 SERVER = """
 import json, sys, time
 declaration = {"type": "declare", "name": "test", "schemes": ["token_by_token"], "drafts": [0, 2],
-               "uniforms": True, "ragged": True, "time_limit": 1.5, "memory_limit": 0.5}
+               "uniforms": True, "ragged": True, "time_limit": %g, "memory_limit": 0.15}
 waiting = []
 for line in sys.stdin:
     asked = json.loads(line)
@@ -34,9 +34,9 @@ for line in sys.stdin:
 def serve(tmp_path):
     started = []
 
-    def start(change: str = "pass", server: str = SERVER) -> program.Program:
+    def start(change: str = "pass", time_limit: float = 60) -> program.Program:
         path = tmp_path / f"server{len(started)}.py"
-        path.write_text(server % textwrap.indent(change, " " * 8).lstrip())
+        path.write_text(SERVER % (time_limit, textwrap.indent(change, " " * 8).lstrip()))
         started.append(program.create(f"{sys.executable} {path}"))
         return started[-1]
 
@@ -137,12 +137,12 @@ def test_numbers_that_json_lacks_are_null():
         ("answer['next'] = 7", "range"),
         ("answer = {'type': 'skip', 'id': asked['id'], 'reason': 'no', 'link': 'x'}", "skipped"),
         ("answer = {'type': 'error', 'id': asked['id'], 'message': 'no'}", "raised"),
-        ("hog = bytearray(600 << 20); time.sleep(60)", "memory"),
+        ("hog = bytearray(200 << 20); time.sleep(60)", "memory"),
     ],
 )
 def test_each_fault_has_its_kind_and_the_next_call_starts_anew(serve, fault, expected):
     once = f"if asked['seed'] == 77:\n    {fault}"
-    subject = serve(once)
+    subject = serve(once, time_limit=1 if expected == "timeout" else 60)
     bad = batch()
     bad.seeds[1] = 77
     assert kind(subject, bad) == expected
