@@ -4,7 +4,7 @@
    theorems/ranked_block_models.v.                                                            *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import drafting block selection.
+From Draftproof.programs Require Import drafting block scan spectr_gbv greedy_block selection.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -42,4 +42,11 @@ Definition ranked_block_models (e0 : entrant) (es : seq entrant) : prog (seq V) 
   bind (compete 0 0 (0%N, [::]) es) (fun o =>
     let r := own_row (size es) o.1 (nth e0 es o.1) in
     bind (block_scan vs r qt c 1 o.2 (c, 1, o.2 == [::])) (block_emit vs r qt)).
+
+(* The stateful form: greedy block verification of the winner's path, with its carry. *)
+Definition ranked_greedy_block_models (D : seq V -> V -> R) (e0 : entrant) (es : seq entrant)
+  : prog (seq V * (seq V -> V -> R)) :=
+  bind (compete 0 0 (0%N, [::]) es) (fun o =>
+    let r := own_row (size es) o.1 (nth e0 es o.1) in
+    bind (scan (joint_ratio r D) (greedy_bias vs r D) c 1 o.2 None) (greedy_block_out vs r L D c)).
 End RankedModels.

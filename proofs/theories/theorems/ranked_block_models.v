@@ -2,9 +2,10 @@
 From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
-From Draftproof.programs Require Import maximal drafting validity block rounds selection
-   ranked_block ranked_block_models.
-From Draftproof.theorems Require Import maximal draws block decode running paths selection ranked_block.
+From Draftproof.programs Require Import maximal drafting validity block rounds scan spectr_gbv
+   greedy_block selection ranked_block ranked_block_models.
+From Draftproof.theorems Require Import maximal draws block decode running paths scan
+   greedy_block selection ranked_block.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -219,24 +220,43 @@ Qed.
 Lemma all_fair_nth e0 es i : all_fair vs J pi0 c es -> (i < size es)%N -> fair (nth e0 es i).
 Proof. by elim: es i => // e es IH [|i] /= [fe fes] //; exact: IH. Qed.
 
-Theorem ranked_block_models_valid (e0 : entrant) es f : (0 < size es)%N -> all_fair vs J pi0 c es ->
-  E vs (bind (ranked_block_models vs qt J pi0 L c e0 es) (fill qt (size c + L.+1)%N)) f
-  = E vs (generate qt L.+1 c) f.
+(* Whatever verifies a path of law r with the same value g for every r. *)
+Lemma compete_any (ver : (seq V -> V -> R) -> seq V -> R) g e0 es :
+  (forall r, (forall x, is_dist vs (r x)) -> E vs (draft r L c) (ver r) = g) ->
+  (0 < size es)%N -> all_fair vs J pi0 c es ->
+  E vs (compete J L c 0 0 (0%N, [::]) es) (fun o =>
+    ver (own_row J pi0 (size es) o.1 (nth e0 es o.1)) o.2) = g.
 Proof.
-move=> es0 fes; set n := size es; set g := E vs (generate qt L.+1 c) f.
-pose r k := own_row J pi0 n k (nth e0 es k).
-pose F k xs := E vs (bind (bind (block_scan vs (r k) qt c 1 xs (c, 1, xs == [::]))
-  (block_emit vs (r k) qt)) (fill qt (size c + L.+1)%N)) f.
-transitivity (E vs (compete J L c 0 0 (0%N, [::]) es) (fun o => F o.1 o.2)).
-  rewrite E_bind /ranked_block_models E_bind; apply: E_ext => o.
-  by rewrite /F [RHS]E_bind.
+move=> vg es0 fes; set n := size es; pose F k := ver (own_row J pi0 n k (nth e0 es k)).
 have n0 : (0 : R) ^+ size es = 0 by rewrite expr0n; case: (size es) es0.
 have one := compete_E L (fun _ _ => 1) 0 (0%N, [::]) fes (leq0n J).
 rewrite (compete_E L F 0 (0%N, [::]) fes (leq0n J)) /= n0 mul0r add0r.
 rewrite (E_cst 1 (compete_wf 0 0 (0%N, [::]) fes)) /= n0 mul0r add0r in one.
 rewrite (value_share (g := g) (n := n) _ fes) ?add0n -?one ?mul1r // => i e iN _ fi.
-rewrite add0n (set_nth_default e0 e iN); have fi0 := all_fair_nth e0 fes iN.
-rewrite /g -(block_valid (own_dist n i fi0) dqt L c f) /block E_bind [RHS]E_bind.
-by apply: E_ext => xs; rewrite /F [LHS]E_bind.
+rewrite add0n (set_nth_default e0 e iN); apply: vg; exact: own_dist (all_fair_nth e0 fes iN).
+Qed.
+
+Theorem ranked_block_models_valid (e0 : entrant) es f : (0 < size es)%N ->
+  all_fair vs J pi0 c es ->
+  E vs (bind (ranked_block_models vs qt J pi0 L c e0 es) (fill qt (size c + L.+1)%N)) f
+  = E vs (generate qt L.+1 c) f.
+Proof.
+move=> es0 fes; rewrite E_bind /ranked_block_models E_bind.
+apply: (compete_any (ver := fun r xs => E vs (bind (block_scan vs r qt c 1 xs (c, 1, xs == [::]))
+  (block_emit vs r qt)) (fun s => E vs (fill qt (size c + L.+1)%N s) f))) => // r dr.
+by rewrite -(block_valid dr dqt L c f) /block E_bind [RHS]E_bind.
+Qed.
+
+Theorem ranked_greedy_block_models_valid (D : seq V -> V -> R) (e0 : entrant) es f :
+  (forall x, is_dist vs (D x)) -> (0 < size es)%N -> all_fair vs J pi0 c es ->
+  E vs (bind (ranked_greedy_block_models vs J pi0 L c D e0 es)
+    (fun o => fill o.2 (size c + L.+1)%N o.1)) f
+  = E vs (generate D L.+1 c) f.
+Proof.
+move=> dD es0 fes; rewrite E_bind /ranked_greedy_block_models E_bind.
+apply: (compete_any (ver := fun r xs => E vs (bind (scan (joint_ratio r D) (greedy_bias vs r D) c 1 xs None)
+  (greedy_block_out vs r L D c)) (fun o => E vs (fill o.2 (size c + L.+1)%N o.1) f))) => // r dr.
+rewrite -(greedy_block_valid dr L c f dD) [RHS]E_bind /greedy_block [RHS]E_bind /greedy_block_mark.
+by rewrite [RHS]E_bind; apply: E_ext => xs; rewrite E_bind.
 Qed.
 End Valid.
