@@ -222,14 +222,14 @@ def experiment(
 ) -> None:
     """Measure methods against K, L and temperature, and print the tables.
 
-    NAMES: methods lengths drafts temperatures nodes quality ngram forward (default: all of them).
+    NAMES: methods lengths drafts temperatures nodes quality ngram speed law forward (default: all).
     A run that was stopped goes on where it stopped.
     """
     pair = load(target, draft, device, dtype, threads)
     from draftproof.fast.decoding import analysis
     from draftproof.fast.decoding import experiments as ex
 
-    known = [*ex.EXPERIMENTS, ex.FORWARD]
+    known = [*ex.EXPERIMENTS, ex.LAW, ex.FORWARD]
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no experiment {name!r}; there are {', '.join(known)}")
@@ -265,7 +265,7 @@ def _measure(pair: Any, names: tuple[str, ...], results: Any, device: str) -> No
     todo = {
         configuration.key: configuration
         for name in names
-        if name != ex.FORWARD
+        if name in ex.EXPERIMENTS
         for configuration in ex.EXPERIMENTS[name]("shipped")
         if configuration.key not in results.keys
     }
@@ -287,6 +287,10 @@ def _measure(pair: Any, names: tuple[str, ...], results: Any, device: str) -> No
             results.add(ex.run(configuration, pairs[configuration.pair], advance))
             progress.remove_task(task)
             progress.advance(overall)
+        if ex.LAW in names:
+            for scheme in ex.LAW_SCHEMES:
+                if f"law/{scheme}" not in results.keys:
+                    results.add(ex.law_of_two_bytes(scheme, pair))
         if ex.FORWARD in names:
             for model in (pair.target, ex.random_model(device=device)):
                 wanted = f"forward/{model.name}/time/{ex.NODE_COUNTS[-1]}"

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from draftproof.fast.decoding.controls import CONTROLS
 from draftproof.fast.decoding.models import SHIPPED, LanguageModel, Pair
@@ -29,6 +30,7 @@ from draftproof.fast.decoding.rounds import (
     decode,
 )
 from draftproof.fast.rows import rows_from_logits
+from scipy import stats
 
 MULTI_DRAFT = ("spectr", "traversal", "multipath", "kseq_block", "spectr_gbv", "ranked_block")
 LENGTHS = (1, 2, 4, 8, 12, 16, 24)
@@ -159,13 +161,13 @@ def _quality(pair: str) -> Iterator[Configuration]:
 
 
 def _ngram(_: str) -> Iterator[Configuration]:
-    for scheme in METHODS:
+    for scheme in PUBLISHED:
         yield ngram_cell(scheme)
 
 
 def ngram_cell(scheme: str) -> Configuration:
     """The n-gram pair at K = 4, L = 4."""
-    return cell(scheme, 4, 4, pair="ngram", prompts=16, tokens=32)
+    return cell(scheme, 4, 4, pair="ngram", prompts=8, tokens=32)
 
 
 def _speed(pair: str) -> Iterator[Configuration]:
@@ -176,7 +178,7 @@ def _speed(pair: str) -> Iterator[Configuration]:
             yield speed_cell(scheme, 4, length, pair=pair)
     for scheme in PUBLISHED:
         yield speed_cell(scheme, 3, 12, 0.4, pair)
-    for scheme in PUBLISHED:
+    for scheme in ("token_by_token", "ranked_block"):
         yield speed_cell(scheme, 4, 4, pair="ngram")
 
 
@@ -311,6 +313,49 @@ def _target_rows(pair: Pair, prompt: list[int], tokens: list[int]) -> torch.Tens
     return rows_from_logits(logits.to(torch.float64), temperature=1.0)
 
 
+LAW = "law"
+LAW_SCHEMES = ("greedy_block", "ranked_block", *CONTROLS)
+
+
+def law_of_two_bytes(
+    scheme: str, pair: Pair, texts: int = 5000, batch: int = 2500
+) -> dict[str, Any]:
+    """Pearson's test of the first two tokens of many texts after one prompt against the target.
+
+    K = 4, L = 3, T = 1.  The law is q(a) q(b|a) from the target's own rows; cells with fewer than 5
+    expected texts are pooled into one.  ``total_variation`` is that of the pooled frequencies, and
+    ``noise`` its mean under the law, by simulation.
+    """
+    prompt = pair.tokenizer.encode("And God said")
+    scorer = pair.target.start(pair.vocabulary, 1)
+    scorer.prefill(torch.tensor([prompt[:-1]]))
+    tokens = torch.tensor([[prompt[-1], *range(pair.vocabulary)]])
+    parents = torch.tensor([[-1] + [0] * pair.vocabulary])
+    rows = rows_from_logits(scorer.extend(tokens, parents)[0].double(), temperature=1.0).cpu()
+    law = (rows[0][:, None] * rows[1:]).flatten().numpy()
+    settings = dataclasses.replace(
+        cell(scheme, 4, 3).settings, max_new_tokens=2, ignore_end_of_text=True
+    )
+    counts = np.zeros(len(law))
+    for first in range(0, texts, batch):
+        seeds = range(first, min(first + batch, texts))
+        decoded = decode(pair, [prompt] * len(seeds), seeds, settings)
+        for generation in decoded.generations:
+            counts[generation.tokens[0] * pair.vocabulary + generation.tokens[1]] += 1
+    common = law * texts >= 5
+    seen = np.append(counts[common], counts[~common].sum())
+    expected = np.append(law[common], law[~common].sum()) * texts
+    simulated = np.random.default_rng(0).multinomial(texts, expected / texts, 200)
+    return {
+        "format": 1,
+        "key": f"law/{scheme}",
+        LAW: {"scheme": scheme, "texts": texts, "cells": len(seen)},
+        "p_value": float(stats.chisquare(seen, expected).pvalue),
+        "total_variation": float(np.abs(seen - expected).sum() / (2 * texts)),
+        "noise": float(np.abs(simulated - expected).sum(1).mean() / (2 * texts)),
+    }
+
+
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -360,7 +405,7 @@ def _synchronize(device: torch.device) -> None:
 
 
 def random_model(
-    hidden: int = 512, layers: int = 8, vocabulary: int = 32000, device: str = "cpu"
+    hidden: int = 384, layers: int = 6, vocabulary: int = 8192, device: str = "cpu"
 ) -> LanguageModel:
     """A Llama of random weights, for the cost of a forward alone (its text means nothing)."""
     from draftproof.fast.decoding.models import wrap
