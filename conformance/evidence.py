@@ -89,8 +89,8 @@ class Sequential:
         self.counts: Ints = np.zeros(len(self.null), dtype=np.int64)
         self.evidence = 0.0
         self.by_view: dict[str, float] = {}
-        self._nulls = [
-            np.bincount(v.cell_of, weights=self.null, minlength=v.cell_of.max() + 1)
+        self._nulls: list[Floats] = [
+            np.asarray(np.bincount(v.cell_of, weights=self.null), dtype=np.float64)
             for v in self.views
         ]
 
@@ -109,7 +109,7 @@ class Sequential:
         self.counts += np.bincount(cells, minlength=len(self.null))
         logs = []
         for view, null in zip(self.views, self._nulls, strict=True):
-            coarse = np.zeros(len(null))
+            coarse: Floats = np.zeros(len(null))
             np.add.at(coarse, view.cell_of, self.counts)
             self.by_view[view.name] = log_evidence(coarse, null)
             logs.append(np.log(view.weight) + self.by_view[view.name])

@@ -7,6 +7,7 @@ limit, and when it dies; the next question starts a new child.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,14 @@ __all__ = ["WATCH", "Guard", "guard_for"]
 WATCH = struct.Struct("dd240s")
 """Start of the current call (monotonic clock, 0 when idle), its limit in seconds, what it is."""
 _POLL = 0.1
+_RUNNING: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """No child outlives the run, also when it is interrupted."""
+    for guard in list(_RUNNING):
+        guard.stop()
 
 
 class Guard:
@@ -55,6 +65,7 @@ class Guard:
                 env=os.environ | {"OMP_NUM_THREADS": "1"} | self._environment,
                 start_new_session=True,
             )
+        _RUNNING.add(self)
         os.close(child_in)
         os.close(child_out)
         self._in, self._out = Connection(parent_in), Connection(parent_out)

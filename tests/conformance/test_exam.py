@@ -1,15 +1,22 @@
 """The exam in small: every mutant is flagged, every control passes, correct runs raise no alarm."""
 
 import json
+from functools import cache
 
 import pytest
-from draftproof.conformance.exam import examine_fault, null_run
+from draftproof.conformance.exam import Answer, examine_fault, null_run
 from draftproof.conformance.mutants import FAULTS, public_faults
+
+
+@cache
+def answer_to(name: str) -> Answer:
+    """The suite's answer, asked once."""
+    return examine_fault(name, budget=4.0)
 
 
 @pytest.mark.parametrize("name", list(FAULTS))
 def test_the_suite_gives_the_expected_verdict(name: str) -> None:
-    answer = examine_fault(name, budget=6.0)
+    answer = answer_to(name)
     assert answer.right, f"{answer.verdict.verdict}: {answer.verdict.reason}"
     if answer.fault.expected == "biased":
         assert answer.found is not None
@@ -26,7 +33,7 @@ def test_every_public_fault_has_its_mutant() -> None:
 
 def test_lossless_but_slow_rules_are_measured() -> None:
     for name, expected in (("sample-match", "accepts less"), ("one-hot-draft-row", "accepts less")):
-        answer = examine_fault(name, budget=6.0)
+        answer = answer_to(name)
         acceptance = next(c for c in answer.verdict.checks if c.check == "acceptance")
         assert acceptance.status == "measured"
         assert expected in acceptance.message
