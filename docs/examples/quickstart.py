@@ -5,19 +5,21 @@ Run it with ``draftproof check python:quickstart:factory``, then put your own fu
 
 import numpy as np
 
+DECLARATION = {
+    "name": "quickstart",
+    "version": "1",
+    "schemes": ["token_by_token"],
+    "drafts": [1, 1],
+    "length": [0, 16],
+    "uniforms": True,
+    "rows": "probabilities",
+    "bonus": "drawn",
+    "lossless": True,
+}
+
 
 class TokenByToken:
-    declaration = {
-        "name": "quickstart",
-        "version": "1",
-        "schemes": ["token_by_token"],
-        "drafts": [1, 1],
-        "length": [0, 16],
-        "uniforms": True,
-        "rows": "probabilities",
-        "bonus": "drawn",
-        "lossless": True,
-    }
+    declaration = DECLARATION
 
     def verify(self, batch):
         blocks = len(batch.drafts)
