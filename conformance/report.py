@@ -36,6 +36,7 @@ _STYLE = {
 }  # fmt: skip
 _WORST_FIRST = ("biased", "error", "lossy by design", "lossless", "skipped")
 _MOST_BARS = 24
+_MOST_LINES = 12
 
 
 def headline(report: Report) -> tuple[str, str]:
@@ -154,10 +155,31 @@ def print_report(report: Report, console: Console | None = None) -> None:
             )
         if v.verdict == "biased" and (found := v.counterexample) is not None:
             console.print(f"  input: {json.dumps(found.instance)}", soft_wrap=True, markup=False)
+            for line in _two_laws(found):
+                console.print(line, soft_wrap=True, markup=False, highlight=False)
             if found.command:
                 console.print(f"  again: {found.command}", soft_wrap=True, markup=False)
     worst, sentence = headline(report)
     console.print(Text(f"{_MARK[worst]} {sentence}", style=_STYLE[worst]))
+
+
+def _two_laws(found: Counterexample) -> list[str]:
+    """The target's law beside the subject's, where they differ most first."""
+    laws = (found.target_law, found.subject_law)
+    sides = [{_label(o): str(o["probability"]) for o in law} for law in laws]
+    both = {**sides[0], **sides[1]}
+    rows = [(label, sides[0].get(label, "0"), sides[1].get(label, "0")) for label in both]
+    if not rows:
+        return []
+    rows.sort(key=lambda row: -abs(rational(row[1]) - rational(row[2])))
+    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    lines = [f"  {'law':<{widths[0] + 5}}{'target':>{max(widths[1], 6)}}   subject"]
+    for label, target, subject in rows[:_MOST_LINES]:
+        mark = "" if target == subject else " *"
+        lines.append(f"       {label:<{widths[0]}}{target:>{max(widths[1], 6)}}   {subject}{mark}")
+    if len(rows) > _MOST_LINES:
+        lines.append(f"       .. and {len(rows) - _MOST_LINES} more in --json")
+    return lines
 
 
 # ---- JUnit XML -----------------------------------------------------------------------------------
