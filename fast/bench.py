@@ -23,6 +23,7 @@ import re
 import statistics
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from draftproof.fast.baselines import BASELINES, transformers_sampler
 from draftproof.fast.clip import Rows
 from draftproof.fast.rows import rows_from_logits
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["main"]
 
@@ -156,27 +158,51 @@ def observed() -> Iterator[dict[str, Any]]:
         clip.observer = None
 
 
-def extra_memory(call: Callable[[], Any], device: torch.device) -> int:
-    """Peak bytes above what was held before the call."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
+class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of the tensors that operations make, while they live."""
+
+    def __init__(self, given: list[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._known = {x.untyped_storage().data_ptr() for x in given}
+        self._views: dict[int, int] = {}
+        self._held = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for x in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(x, Tensor):
+                self._add(x)
+        return out
+
+    def _add(self, x: Tensor) -> None:
+        storage = x.untyped_storage()
+        place, size = storage.data_ptr(), storage.nbytes()
+        if place == 0 or place in self._known:
+            return
+        self._views[place] = self._views.get(place, 0) + 1
+        if self._views[place] == 1:
+            self._held += size
+            self.peak = max(self.peak, self._held)
+        weakref.finalize(x, self._drop, place, size)
+
+    def _drop(self, place: int, size: int) -> None:
+        self._views[place] -= 1
+        if self._views[place] == 0:
+            self._held -= size
+
+
+def extra_memory(call: Callable[[], Any], batch: Batch) -> int:
+    """Peak bytes that a call holds beside its batch."""
+    if batch.device.type == "cuda":
+        torch.cuda.synchronize(batch.device)
+        before = torch.cuda.memory_allocated(batch.device)
+        torch.cuda.reset_peak_memory_stats(batch.device)
         call()
-        torch.cuda.synchronize(device)
-        return torch.cuda.max_memory_allocated(device) - before
-    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    if not (status.exists() and os.access(reset, os.W_OK)):
-        return -1
-
-    def held(field: str) -> int:
-        match = re.search(rf"{field}:\s+(\d+) kB", status.read_text())
-        return 1024 * int(match.group(1)) if match else -1
-
-    reset.write_text("5")  # the peak becomes what is held now
-    before = held("VmRSS")
-    call()
-    return max(0, held("VmHWM") - before)
+        torch.cuda.synchronize(batch.device)
+        return int(torch.cuda.max_memory_allocated(batch.device) - before)
+    with _Live([batch.draft_rows, batch.target_rows]) as live:
+        call()
+    return live.peak
 
 
 def runner(scheme: str, batch: Batch) -> Callable[[], Any]:
@@ -194,7 +220,7 @@ def measure(scheme: str, size: Size, batch: Batch, repeats: int, copy: float) ->
     call = runner(scheme, batch)
     distinct, read = bytes_read(scheme, size, batch)
     times = summary(seconds(call, batch.device, repeats))
-    memory = extra_memory(call, batch.device)
+    memory = extra_memory(call, batch)
     bandwidth = distinct / times["median_ms"] * 1e3
     return {
         "scheme": scheme,
@@ -397,7 +423,7 @@ def page(report: dict[str, Any], command: str, name: str) -> str:
     lines = [
         f"# Benchmark: {report['device']}",
         "",
-        f"`{command}`: torch {report['torch']}, {report['threads']} threads, float32 rows, copy",
+        f"`{command}`: torch {report['torch']}, {report['threads']} thread(s), float32 rows, copy",
         f"bandwidth {report['copy_bandwidth'] / 1e9:.1f} GB/s (read and written), load average",
         f"{report['load_before']:.1f} before and {report['load_after']:.1f} after the run.",
         "Engines importable here: "
@@ -486,16 +512,18 @@ def plot(report: dict[str, Any], file: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4), sharey=True, layout="constrained")
     for ax, (axis, entries) in zip(axes, report["scaling"].items(), strict=True):
         for scheme in MULTIPLE:
             points = [(e[axis], e["median_ms"]) for e in entries if e["scheme"] == scheme]
             ax.plot(*zip(*points, strict=True), marker="o", label=scheme)
         ax.set(xscale="log", yscale="log", xlabel=axis)
         ax.grid(True, which="both", alpha=0.3)
+        values = sorted({e[axis] for e in entries})
+        ax.set_xticks(values, [f"{value:,}" for value in values])
+        ax.minorticks_off()
     axes[0].set_ylabel("ms a call")
-    axes[-1].legend(fontsize=7)
-    figure.tight_layout()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     partial = file.with_suffix(".partial.png")
     figure.savefig(partial, dpi=110)
     plt.close(figure)

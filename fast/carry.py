@@ -136,7 +136,7 @@ def _entries(chain: list[Tensor], token: Tensor) -> Tensor:
     return torch.cat([row.gather(1, token[:, None]) for row in chain], 1).to(torch.float64)
 
 
-def _chain(p: Tensor, q: Tensor, carry: Carry, part: slice) -> list[Tensor]:
+def _chain(p: Tensor, q: Tensor, carry: Carry, part: slice | Tensor) -> list[Tensor]:
     """The rows of a tile before each layer, and after all of them.
 
     The ratio is divided out where it is above 1, so that nothing overflows.

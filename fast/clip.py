@@ -56,7 +56,7 @@ DEFAULT_GRID = 2**20
 
 TILE = 2**18
 """Entries of a tile of rows: it and its temporaries stay in the cache."""
-LARGE = 2**13
+LARGE = 2**16
 """On the CPU, a row of so many entries is a tile of its own, read where it lies."""
 
 
@@ -76,7 +76,7 @@ class Rows:
     """int64 [R]; -1 stands for a draft row of zeros (a leaf has none)"""
     target_index: Tensor
     """int64 [R]; -1 for a pair that nobody needs: it is not read, its results are arbitrary"""
-    law: Callable[[slice, Tensor, Tensor], Tensor] | None = None
+    law: Callable[[slice | Tensor, Tensor, Tensor], Tensor] | None = None
     """law(part, p, q) -> the rows that take the place of the draft rows p of a tile"""
     rise: Tensor | None = None
     """float64 [R, NT]: the factors of `selected_row`, for which there are kernels"""
@@ -163,9 +163,9 @@ class Sums:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._parts: list[Tensor] = []
-        self._at: list[slice] = []
+        self._at: list[slice | Tensor] = []
 
-    def put(self, part: slice, parts: Tensor) -> None:
+    def put(self, part: slice | Tensor, parts: Tensor) -> None:
         """`sums.row_parts` of the rows `part`, with any dimensions between."""
         self._at.append(part)
         self._parts.append(parts)
@@ -179,7 +179,9 @@ class Sums:
         done = finish(parts.flatten(0, -3)).view(parts.shape[:-2])
         if len(done) == self._rows.count:
             return done
-        index = torch.cat([torch.arange(at.start, at.stop) for at in self._at])
+        index = torch.cat(
+            [torch.arange(x.start, x.stop) if isinstance(x, slice) else x for x in self._at]
+        )
         return sums.index_copy_(0, index, done)
 
 
@@ -290,10 +292,10 @@ def _root(
         others = torch.exp((n - 1) * torch.log1p(-mass.clamp(max=1.0)))  # (1-M)^(n-1)
         derivative = slope / s - mass / (s * s) - n * others * slope
         step = s - value / torch.where(derivative < 0, derivative, -1.0)
+        near = (derivative < 0) & ((step - s).abs() < max(1e-6 / grid, noise))
         inside = (derivative < 0) & (step > low) & (step < high)
         step = torch.where(inside, step, torch.sqrt(low * high))
         # ρ = 1 is valid, or the root is known far below the grid or to rounding
-        near = (step - s).abs() < max(1e-6 / grid, noise)
         over = (valid & (s == 1)) | near | (high <= low)
         s = torch.where(done | over, s, step)
         done = done | over
@@ -326,22 +328,23 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     """
     if rows.has_kernels():
         return kernels.ratio_masses(rows, edges)
-    sums = Sums(rows)
+    masses = rows.zeros(len(edges))
     for part, p, q in tiles(rows):
         above, here, parts = p.clone(), torch.empty_like(p), []
         for edge, inverse in intervals(edges):
             _hat(p, q, edge, inverse, here)
             parts.append(row_parts(above.sub_(here)))
             above, here = here, above
-        sums.put(part, torch.stack([*parts, row_parts(above)], 1))
-    return sums.finish(len(edges))
+        parts.append(row_parts(above))
+        masses[part] = finish(torch.cat(parts)).view(len(parts), len(p)).T
+    return masses
 
 
 def selected_row(rows: Rows, rise: Tensor, edges: Tensor) -> Rows:
     """The rows with p replaced by r = p ((1-f) t_b + f t_{b+1}), for t = `rise` [R, NT]."""
     start, slopes = column(rise[:, 0], rows), (rise[:, 1:] - rise[:, :-1]).to(rows.compute_dtype)
 
-    def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
+    def law(part: slice | Tensor, p: Tensor, q: Tensor) -> Tensor:
         r, step = p * start[part], torch.empty_like(p)
         for b, (edge, inverse) in enumerate(intervals(edges)):
             r += _hat(p, q, edge, inverse, step).mul_(slopes[part, b, None])
@@ -465,7 +468,7 @@ def _columns(owed: Owed, rows: Rows) -> list[Tensor | None]:
     return [None if x is None else column(x, rows) for x in owed]
 
 
-def _weights(p: Tensor, q: Tensor, columns: list[Tensor | None], part: slice) -> Tensor:
+def _weights(p: Tensor, q: Tensor, columns: list[Tensor | None], part: slice | Tensor) -> Tensor:
     """max(T - c p, d T) on a tile, T = (a q - b p)+, in a new tensor."""
     a, b, c, d = (None if x is None else x[part] for x in columns)
     assert a is not None
@@ -487,7 +490,7 @@ def _owed(p: Tensor, q: Tensor, a: Tensor, b: Tensor | None) -> Tensor:
     return owed.relu_()
 
 
-def _apply(tile: Tensor, overrides: Overrides | None, part: slice) -> None:
+def _apply(tile: Tensor, overrides: Overrides | None, part: slice | Tensor) -> None:
     """Put the overridden entries into a tile of T, in place."""
     if overrides is None or overrides.tokens.shape[1] == 0:
         return
@@ -515,24 +518,38 @@ def _first(reached: Tensor, positive: Tensor) -> Tensor:
     return torch.where(both.any(1), first, last)
 
 
-def tiles(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """(slice of the R pairs, draft rows [r, V], target rows [r, V]) in the compute dtype.
+Part = slice | Tensor
+"""Which of the R pairs a tile holds."""
+Tile = tuple[Part, Tensor, Tensor]
+
+
+def tiles(rows: Rows) -> Iterator[Tile]:
+    """(which of the R pairs, draft rows [r, V], target rows [r, V]) in the compute dtype.
 
     On the CPU a large row is a tile of its own, read in place, and pairs that nobody needs are
     skipped. Elsewhere nothing depends on the values of the indices, so there is no synchronisation.
     """
     if observer is not None:
         observer(rows)
-    if rows.vocab >= LARGE and rows.device.type == "cpu":
+    if rows.device.type != "cpu":
+        raw = _rows_gathered(rows)
+    elif rows.vocab >= LARGE:
         raw = _rows_in_place(rows)
     else:
-        raw = _rows_gathered(rows, max(1, TILE // rows.vocab))
+        raw = _rows_needed(rows)
     for part, p, q in raw:
         p, q = p.to(rows.compute_dtype), q.to(rows.compute_dtype)
         yield part, p if rows.law is None else rows.law(part, p, q), q
 
 
-def _rows_in_place(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
+def _rows_needed(rows: Rows) -> Iterator[Tile]:
+    for part in torch.split((rows.target_index >= 0).nonzero()[:, 0], _tile_rows(rows)):
+        index = rows.draft_index[part]
+        p = torch.where((index >= 0)[:, None], rows.draft_rows[index.clamp(min=0)], 0)
+        yield part, p, rows.target_rows[rows.target_index[part]]
+
+
+def _rows_in_place(rows: Rows) -> Iterator[Tile]:
     none = rows.target_rows.new_zeros(1, rows.vocab)
     pairs = zip(rows.draft_index.tolist(), rows.target_index.tolist(), strict=True)
     for r, (n, m) in enumerate(pairs):
@@ -541,9 +558,14 @@ def _rows_in_place(rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
             yield slice(r, r + 1), p, rows.target_rows[m : m + 1]
 
 
-def _rows_gathered(rows: Rows, step: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+def _rows_gathered(rows: Rows) -> Iterator[Tile]:
+    step = _tile_rows(rows)
     for low in range(0, rows.count, step):
         part = slice(low, low + step)
         index = rows.draft_index[part]
         p = torch.where((index >= 0)[:, None], rows.draft_rows[index.clamp(min=0)], 0)
         yield part, p, rows.target_rows[rows.target_index[part].clamp(min=0)]
+
+
+def _tile_rows(rows: Rows) -> int:
+    return max(1, TILE // rows.vocab)

@@ -45,8 +45,9 @@ def rows_from_logits(
     if temperature == 0:
         best = scores.argmax(-1, keepdim=True)
         return torch.zeros_like(scores).scatter_(-1, best, 1.0)
-    # Relative to the maximum, so that a small temperature cannot make inf - inf.
-    scores = (scores - scores.amax(-1, keepdim=True)) / temperature
+    if temperature != 1:
+        # Relative to the maximum, so that a small temperature cannot make inf - inf.
+        scores = (scores - scores.amax(-1, keepdim=True)) / temperature
     vocab = scores.shape[-1]
     if top_k and top_k < vocab:
         least = scores.topk(top_k, dim=-1).values[..., -1:]
@@ -59,7 +60,9 @@ def rows_from_logits(
         least = ranked.gather(-1, count - 1)
         scores = scores.masked_fill(probabilities < least, -torch.inf)
     if min_p > 0:
-        scores = scores.masked_fill(scores < math.log(min_p), -torch.inf)
+        scores = scores.masked_fill(
+            scores < scores.amax(-1, keepdim=True) + math.log(min_p), -torch.inf
+        )
     return scores.softmax(-1)
 
 

@@ -102,7 +102,7 @@ def _selected(batch: Batch, places: list[_Place], count: Tensor) -> RowsAt:
         own = depth[:, None]
         place = _Place(before.gather(1, own)[:, 0], inside.gather(1, own)[:, 0], batch.drafts)
 
-        def law(part: slice, p: Tensor, q: Tensor) -> Tensor:
+        def law(part: slice | Tensor, p: Tensor, q: Tensor) -> Tensor:
             here = _Place(place.before[part], place.inside[part], place.drafts)
             exact = p.to(torch.float64)
             order = _ratio(exact, q).sort(dim=1, stable=True).indices
