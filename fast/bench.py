@@ -202,7 +202,7 @@ def extra_memory(call: Callable[[], Any], batch: Batch) -> int:
         return int(torch.cuda.max_memory_allocated(batch.device) - before)
     with _Live([batch.draft_rows, batch.target_rows]) as live:
         call()
-    return live.peak
+    return int(live.peak)
 
 
 def runner(scheme: str, batch: Batch) -> Callable[[], Any]:
@@ -430,6 +430,7 @@ def page(report: dict[str, Any], command: str, name: str) -> str:
         + (", ".join(n for n, there in report["engines"].items() if there) or "none")
         + f" of {', '.join(report['engines'])}.",
         "",
+        *busy(report),
         "## Aims",
         "",
         "| aim (B = 16, L = 8, V = 151,936) | measured | reached |",
@@ -495,6 +496,18 @@ def page(report: dict[str, Any], command: str, name: str) -> str:
         lines.append("")
     lines += [f"![Time of the schemes by vocabulary, drafts and length]({name}.png)", ""]
     return "\n".join(lines)
+
+
+def busy(report: dict[str, Any]) -> list[str]:
+    """A warning when other work was running."""
+    load = max(report["load_before"] or 0.0, (report["load_after"] or 0.0) - report["threads"])
+    if load < 1:
+        return []
+    return [
+        f"**Other work was running (load {load:.1f} without this run): the times are too long and the",
+        "bandwidths too low. Run it again on a quiet machine.**",
+        "",
+    ]
 
 
 LIMITS = """What limits the figures: a pass is three elementwise operations (a q, - b p, the
