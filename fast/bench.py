@@ -504,8 +504,8 @@ def busy(report: dict[str, Any]) -> list[str]:
     if load < 1:
         return []
     return [
-        f"**Other work was running (load {load:.1f} without this run): the times are too long and the",
-        "bandwidths too low. Run it again on a quiet machine.**",
+        f"**Other work was running (load {load:.1f} without this run): the times are too long and",
+        "the bandwidths too low. Run it again on a quiet machine.**",
         "",
     ]
 
