@@ -237,7 +237,7 @@ def nodes_table(found: Found, targets: Sequence[int] = (8, 16, 32)) -> str:
                 r
                 for r in results
                 if r["configuration"]["scheme"] == scheme
-                and 0.75 * target <= per_call(r, "nodes").value <= 1.05 * target
+                and 0.75 * target <= per_call(r, "nodes").value <= 1.1 * target
             ]
             if not fitting:
                 row.append("")
