@@ -85,6 +85,8 @@ for case in (
     (300, 4, torch.float16),
 ):
     passes(*case)
+    if "--plant" in sys.argv:
+        sys.exit(failures > 0)
 
 generator_ = random.Random(2)
 for scheme in sorted(VERIFIERS):

@@ -63,7 +63,7 @@ def exact_owed(p: torch.Tensor, q: torch.Tensor, a: float, b: float) -> list[flo
         (7, torch.float64),
         (3000, torch.float64),
         (3000, torch.float32),
-        (LANES * 2 + 9, torch.float32),
+        (LANES + 9, torch.float32),
     ],
 )
 def test_masses_and_residual_rows(vocab: int, dtype: torch.dtype) -> None:
