@@ -206,7 +206,7 @@ def projected_table(found: Found) -> str:
             if series is None or speed is None or not times or nodes + 1 > times[-1][0]:
                 row.append("")
                 continue
-            call = float(np.interp(nodes + 1, *zip(*times)))
+            call = float(np.interp(nodes + 1, [n for n, _ in times], [t for _, t in times]))
             other = sum(stage_milliseconds(speed, stage) for stage in ("draft", "verification"))
             row.append(f"{per_call(series).value * times[0][1] / (call + other):.2f}")
         rows.append(row)
