@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast.clip import Rows, Sums, column, inverse_cdf, solve_scale, tiles
+from draftproof.fast.paths import divide
 from draftproof.fast.sums import row_parts, row_sums
-from draftproof.fast.verifiers.paths import divide
 from torch import Tensor
 
 __all__ = ["Carry", "chain_draw", "chain_entries", "chain_gap", "chain_scale"]

@@ -22,7 +22,7 @@ from draftproof.fast.clip import (
     owed_mass,
     smallest_scale,
 )
-from draftproof.fast.verifiers.paths import divide, first_true
+from draftproof.fast.paths import divide, first_true
 from torch import Tensor
 
 __all__ = ["Coupling", "Decision", "kseq", "recursive_rejection", "target_match"]

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import torch
 from draftproof.fast.clip import Owed, Rows, draw, owed_mass
+from draftproof.fast.paths import divide, only_draft, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, only_draft, rows_at
 from torch import Tensor
 
 __all__ = ["RowsAt", "block_scan", "plain_rows", "verify", "verify_path"]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast.carry import Carry, chain_draw, chain_entries, chain_gap
+from draftproof.fast.paths import divide, only_draft, row_entry, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, only_draft, row_entry, rows_at
 from torch import Tensor
 
 __all__ = ["Scan", "emit", "greedy_scan", "verify"]

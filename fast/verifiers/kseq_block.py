@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import torch
 from draftproof.fast.clip import DEFAULT_GRID, Owed, cover_factor, draw, smallest_scale
+from draftproof.fast.paths import divide, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import block_scan, plain_rows
-from draftproof.fast.verifiers.paths import divide, rows_at
 
 __all__ = ["verify"]
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast.clip import Rows, tiles
+from draftproof.fast.paths import divide, first_true, row_entry, rows_at
 from draftproof.fast.sums import row_sums
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
-from draftproof.fast.verifiers.paths import divide, first_true, row_entry, rows_at
 from torch import Tensor
 
 __all__ = ["verify"]

@@ -26,10 +26,10 @@ from itertools import pairwise
 
 import torch
 from draftproof.fast.clip import Rows, ratio_masses, selected_row
+from draftproof.fast.paths import divide, first_true, rows_at
 from draftproof.fast.ranked_coupling import coupling
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
-from draftproof.fast.verifiers.paths import divide, first_true, rows_at
 from torch import Tensor
 
 __all__ = ["CLASSES", "RATIO_TYPES", "Design", "design", "verify"]

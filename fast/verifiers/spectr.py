@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from draftproof.fast.clip import draw
 from draftproof.fast.couplings import Coupling, kseq, recursive_rejection, target_match
+from draftproof.fast.paths import draw_plain, first_true, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import draw_plain, first_true, rows_at
 
 __all__ = ["COUPLINGS", "spectr", "verify"]
 

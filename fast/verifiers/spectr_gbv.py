@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch
 from draftproof.fast.carry import Carry, chain_scale
 from draftproof.fast.clip import DEFAULT_GRID, cover_factor
+from draftproof.fast.paths import rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.greedy_block import emit, greedy_scan
-from draftproof.fast.verifiers.paths import rows_at
 from torch import Tensor
 
 __all__ = ["verify"]

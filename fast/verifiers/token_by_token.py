@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 from draftproof.fast.clip import Owed, draw
+from draftproof.fast.paths import divide, node_at, only_draft, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, node_at, only_draft, rows_at
 
 __all__ = ["verify"]
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast.clip import Overrides, Owed, draw, owed_mass
+from draftproof.fast.paths import divide, node_at, row_entry, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
-from draftproof.fast.verifiers.paths import divide, node_at, row_entry, rows_at
 from torch import Tensor
 
 __all__ = ["verify"]
