@@ -161,10 +161,10 @@ def run(context: Context) -> CheckResult:
     for number, table in enumerate(tables):
         instance = table.instance
         left = context.budget - context.elapsed
-        if left <= 0:
+        if left <= 0 and tested:
             break
         # A slow subject spends most of its time on the first instances, to say something there.
-        share = left / min(2, len(tables) - number)
+        share = max(left, 0.0) / min(2, len(tables) - number)
         test, counts = test_instance(context, table, share, f"statistical {number}", number == 0)
         tested.append((test.evidence, test.detectable()))
         if number == 0 or test.rejected:

@@ -45,3 +45,8 @@ def test_lossless_but_slow_rules_are_measured() -> None:
 def test_correct_runs_raise_no_alarm(seed: int) -> None:
     """One short run for each scheme; `draftproof exam` makes a thousand."""
     assert null_run(seed) == []
+
+
+def test_no_time_at_all_is_no_alarm() -> None:
+    """The first instance is sampled however late it is."""
+    assert null_run(2, budget=1e-6) == []
