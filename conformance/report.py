@@ -132,22 +132,24 @@ def print_report(report: Report, console: Console | None = None) -> None:
     if not console.is_terminal:
         console.width = max(console.width, 100)  # a log wraps lines by itself
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for name, width in (("subject", 18), ("scheme", 14), ("verdict", 17), ("bias", 9)):
-        table.add_column(name, width=width, overflow="fold")
-    table.add_column("by", width=9)
-    for name in ("samples", "s"):
+    for name, widest in (("subject", 24), ("scheme", 26), ("verdict", 17)):
+        table.add_column(name, max_width=widest, overflow="fold")
+    table.add_column("bias", justify="right", no_wrap=True)
+    table.add_column("found by", max_width=11)
+    for name in ("detects", "samples", "s"):
         table.add_column(name, justify="right", no_wrap=True)
     for v in report.verdicts:
         table.add_row(
             Text(v.subject),
             Text(v.scheme),
             Text(f"{_MARK[v.verdict]} {v.verdict}", style=_STYLE[v.verdict]),
-            _bias(v),
+            _bias(v).split("≈")[-1].strip(),
             _finder(v),
+            _detectable(v),
             f"{sum(check.samples for check in v.checks):,}",
             f"{v.seconds:.0f}",
         )
-    console.print(table)
+    console.print(table, width=min(console.width, 100))
     for v in report.verdicts:
         if v.verdict in ("biased", "error", "skipped") and v.reason:
             console.print(
