@@ -131,7 +131,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, 100)  # a log wraps lines by itself
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for name, widest in (("subject", 24), ("scheme", 26), ("verdict", 17)):
         table.add_column(name, max_width=widest, overflow="fold")
     table.add_column("bias", justify="right", no_wrap=True)
