@@ -86,6 +86,11 @@ def _write(content: str, path: str | Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _printable(given: str) -> str:
+    """Text without control characters, which a subject's name could hand to the terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in given)
+
+
 def _bias(verdict: Verdict) -> str:
     """The total variation that goes with a verdict, as short text."""
     counterexample = verdict.counterexample
@@ -140,8 +145,8 @@ def print_report(report: Report, console: Console | None = None) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for v in report.verdicts:
         table.add_row(
-            Text(v.subject),
-            Text(v.scheme),
+            Text(_printable(v.subject)),
+            Text(_printable(v.scheme)),
             Text(f"{_MARK[v.verdict]} {v.verdict}", style=_STYLE[v.verdict]),
             _bias(v).split("≈")[-1].strip(),
             _finder(v),
