@@ -96,6 +96,8 @@ class Guard:
         Raises:
             SubjectError: kind timeout, memory or crash.
         """
+        if self._process is not None and self._process.poll() is not None:
+            self.stop()  # it died after its last answer, which is no fault of what comes now
         if self._process is None:
             self._start()
         assert self._process is not None
@@ -139,9 +141,12 @@ _own = threading.local()
 
 
 def guard_for(environment: dict[str, str]) -> Guard:
-    """The guard of this thread for subjects that need these variables."""
-    guards: dict[tuple[tuple[str, str], ...], Guard] = _own.__dict__.setdefault("guards", {})
-    key = tuple(sorted(environment.items()))
+    """The guard of this thread for subjects that need these variables, in this folder.
+
+    A subject is found from the folder that its child was started in, so each folder has its own.
+    """
+    guards: dict[tuple[str, ...], Guard] = _own.__dict__.setdefault("guards", {})
+    key = (os.getcwd(), *(f"{name}={value}" for name, value in sorted(environment.items())))
     if key not in guards:
         guards[key] = Guard(environment)
     return guards[key]

@@ -18,6 +18,7 @@ from draftproof.conformance.campaign import (
     run_task,
 )
 from draftproof.conformance.cli import main
+from draftproof.conformance.guard import Guard
 from draftproof.conformance.subject import Declaration
 from draftproof.conformance.verdict import CheckResult, Verdict, exit_code, judge
 
@@ -157,8 +158,18 @@ def test_every_way_to_break_has_its_message(
     changes = {"memory_limit": 0.6} if name == "Leaks" else {}
     result = CheckResult.from_json(run_task(task(name, **changes)))
     assert result.status == "error"
-    assert result.details["kind"] == kind
+    assert result.details["kind"] == kind, result.message
     assert message in result.message
+
+
+def test_a_child_that_died_between_calls_is_replaced() -> None:
+    guard = Guard({})
+    first = guard.ask("declaration", "reference", 8.0)
+    assert guard._process is not None
+    guard._process.kill()
+    guard._process.wait()
+    assert guard.ask("declaration", "reference", 8.0) == first
+    guard.stop()
 
 
 def test_a_crash_keeps_the_last_words(folder: Path) -> None:
