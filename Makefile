@@ -3,49 +3,53 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: check test lint types proofs symbolic bench gpu docs develop clean
+.PHONY: check test lint types proofs symbolic bench gpu docs clean
 
-# The environment is rebuilt only when the dependency lists change.
+# The environment is rebuilt only when the dependency lists change. A strict editable install links
+# the files one by one, so it is renewed (in seconds) when a folder has gained or lost a file.
+FOLDERS := $(shell find reference fast conformance -type d -not -name __pycache__)
+INSTALL := $(BIN)/pip install -q --constraint constraints.txt
+
 .venv/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q --constraint constraints.txt "setuptools>=77" wheel
-	$(BIN)/pip install -q --constraint constraints.txt --editable ".[test]" --config-settings editable_mode=strict
+	$(INSTALL) "setuptools>=77" wheel
+	$(INSTALL) --editable ".[test]" --config-settings editable_mode=strict
+	touch $@ .venv/.linked
+
+.venv/.linked: .venv/.ready $(FOLDERS)
+	$(BIN)/pip install -q --no-build-isolation --no-deps --editable . --config-settings editable_mode=strict
 	touch $@
 
-check: .venv/.ready
+check: .venv/.linked
 	$(BIN)/draftproof check fast transformers
 
-test: .venv/.ready
+test: .venv/.linked
 	$(BIN)/python -m pytest -q -n 2
 
-lint: .venv/.ready
+lint: .venv/.linked
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.ready
+types: .venv/.linked
 	$(BIN)/mypy -p draftproof.reference -p draftproof.fast -p draftproof.conformance
 
-symbolic: .venv/.ready
+symbolic: .venv/.linked
 	$(BIN)/python proofs/symbolic/prove.py
 
-proofs: .venv/.ready symbolic
+proofs: .venv/.linked symbolic
 	PYTHON=$(abspath $(BIN)/python) $(MAKE) -C proofs
 
-bench: .venv/.ready
+bench: .venv/.linked
 	$(BIN)/python -m draftproof.conformance.bench_enumeration
 	$(BIN)/python -m draftproof.fast.bench
 
 # On a machine with a GPU: the tests that need one, then docs/benchmarks/<card>.json and its page.
-gpu: .venv/.ready
+gpu: .venv/.linked
 	$(BIN)/python -m pytest -q -m gpu tests/fast
 	$(BIN)/python -m draftproof.fast.bench --full --device cuda
 
-docs: .venv/.ready
+docs: .venv/.linked
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build
 
-# A strict editable install links files one by one: run this after adding a module.
-develop:
-	$(BIN)/pip install -q --no-deps --editable . --config-settings editable_mode=strict
-
 clean:
-	rm -rf build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv/.linked build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache
