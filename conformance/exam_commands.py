@@ -90,10 +90,10 @@ def _print(answers: list[Answer], alarms: list[Verdict], runs: int, seconds: flo
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("fault", no_wrap=True, max_width=26)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table.add_column("fault", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("check that found it", no_wrap=True)
+    table.add_column("found by", no_wrap=True)
     table.add_column("total variation", justify="right", no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
