@@ -43,10 +43,12 @@ bench: .venv/.linked
 	$(BIN)/python -m draftproof.conformance.bench_enumeration
 	$(BIN)/python -m draftproof.fast.bench
 
-# On a machine with a GPU: the tests that need one, then docs/benchmarks/<card>.json and its page.
+# On a machine with a GPU: the tests that need one, then docs/benchmarks/<card>.json and its page,
+# then the experiments on real models.
 gpu: .venv/.linked
-	$(BIN)/python -m pytest -q -m gpu tests/fast
+	$(BIN)/python -m pytest -q -m gpu tests
 	$(BIN)/python -m draftproof.fast.bench --full --device cuda
+	$(BIN)/draftproof experiment --device cuda --out experiments-cuda
 
 docs: .venv/.linked
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build
