@@ -63,7 +63,7 @@ def examine_fault(name: str, seed: int = 0, budget: float = 12.0) -> Answer:
     return Answer(name, report.verdicts[0], round(time.monotonic() - begun, 2))
 
 
-def null_run(seed: int, budget: float = 0.05) -> list[Verdict]:
+def null_run(seed: int, budget: float = 0.03) -> list[Verdict]:
     """A short run on one scheme of a correct subject: `fast` where torch is there, else the exact
     reference; one run in ten has the deterministic checks as well. Returns the verdicts that are
     not `lossless`."""
