@@ -2,7 +2,7 @@
 
     result = verify("block", batch, uniforms)
 
-The same schemes as `draftproof.reference`, by the same names and with the same randomness contract:
+Most schemes of `draftproof.reference` (see `VERIFIERS`), by the same names and with the same randomness contract:
 the same uniforms give the same tokens, except within rounding of a threshold (docs/numerics.md).
 """
 
