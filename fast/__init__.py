@@ -2,8 +2,9 @@
 
     result = verify("block", batch, uniforms)
 
-Most schemes of `draftproof.reference` (see `VERIFIERS`), by the same names and with the same randomness contract:
-the same uniforms give the same tokens, except within rounding of a threshold (docs/numerics.md).
+Most schemes of `draftproof.reference` (see `VERIFIERS`), by the same names and with the same
+randomness contract: the same uniforms give the same tokens, except within rounding of a threshold
+(docs/numerics.md).
 """
 
 from __future__ import annotations
