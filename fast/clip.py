@@ -7,8 +7,8 @@ draft row p and a target T (a row q, or what earlier decisions left of it):
     covered(v)  = min(p(v), T(v)/ρ),  β = Σ covered
     residual(v) = T(v) - c · covered(v) = max(T(v) - c p(v), (1 - c/ρ) T(v))
 
-On a CUDA device the passes over rows are the Triton kernels of `draftproof.fast.kernels`;
-elsewhere, and for what has no kernel, they are torch on tiles of rows that stay in the cache.
+The passes over rows are the compiled ones of `draftproof.fast.kernels` where there are any for the
+device; elsewhere, and for what has none, they are torch on tiles of rows that stay in the cache.
 
 Sums are taken in one fixed order per vocabulary size (`draftproof.fast.sums`), so that the result
 of a row is the same bits whatever else is in the call, on any device.
@@ -105,10 +105,10 @@ class Rows:
         """The same pairs, those that are not `needed` [R] marked so."""
         return replace(self, target_index=torch.where(needed, self.target_index, -1))
 
-    def has_kernels(self) -> bool:
-        """Whether the Triton kernels do the passes over these rows."""
+    def kernels(self) -> kernels.Kernels | None:
+        """The compiled passes over these rows, if there are any."""
         known = self.law is None or self.rise is not None
-        return known and observer is None and kernels.available(self.device)
+        return kernels.choose(self) if known and observer is None else None
 
     def zeros(self, *shape: int) -> Tensor:
         """float64 [R, *shape] of zeros."""
@@ -146,8 +146,8 @@ def owed_mass(
     rows: Rows, a: Tensor, b: Tensor | None = None, overrides: Overrides | None = None
 ) -> Tensor:
     """float64 [R]: Σ_v (a q - b p)+ for coefficients a, b float64 [R] (b None: 1)."""
-    if rows.has_kernels():
-        return kernels.owed_mass(rows, a, b, overrides)
+    if compiled := rows.kernels():
+        return compiled.owed_mass(rows, a, b, overrides)
     a, b = column(a, rows), None if b is None else column(b, rows)
     sums = Sums(rows)
     for part, p, q in tiles(rows):
@@ -187,8 +187,8 @@ class Sums:
 
 def kept_mass(rows: Rows, scales: Tensor) -> Tensor:
     """float64 [R, G]: Σ_v min(p, s q) at the scales s = 1/ρ float64 [R, G], reading rows once."""
-    if rows.has_kernels():
-        return kernels.kept_mass(rows, scales, None, None)[0]
+    if compiled := rows.kernels():
+        return compiled.kept_mass(rows, scales, None, None)[0]
     sums = torch.zeros_like(scales)
     s = scales.to(rows.compute_dtype)
     for part, p, q in tiles(rows):
@@ -227,12 +227,14 @@ def smallest_scale(
         scale ρ and kept mass β = M(1/ρ), both float64 [R].
     """
     n = drafts.to(torch.float64)
-    if rows.has_kernels():
+    if compiled := rows.kernels():
+        masses = compiled.kept_mass
 
         def evaluate(scales: Tensor, needed: Tensor | None) -> tuple[Tensor, Tensor]:
-            return kernels.kept_mass(rows if needed is None else rows.only(needed), scales, a, b)
+            return masses(rows if needed is None else rows.only(needed), scales, a, b)
 
-        return _root(evaluate, n, grid, _noise(rows.compute_dtype), may_stop=False)
+        here = rows.device.type == "cpu"
+        return _root(evaluate, n, grid, _noise(rows.compute_dtype), may_stop=here)
     scale, kept = rows.zeros() + 1, rows.zeros()
     if a is not None and b is not None:
         a, b = column(a, rows), column(b, rows)
@@ -326,8 +328,8 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     in it and 0 below, type b has Σ (h_{b-1} - h_b): nothing is divided by p, and a sum of
     non-negative terms keeps its relative precision however small the mass is.
     """
-    if rows.has_kernels():
-        return kernels.ratio_masses(rows, edges)
+    if compiled := rows.kernels():
+        return compiled.ratio_masses(rows, edges)
     masses = rows.zeros(len(edges))
     for part, p, q in tiles(rows):
         above, here, parts = p.clone(), torch.empty_like(p), []
@@ -386,8 +388,8 @@ def draw(
             _apply(weights, overrides, part)
             token[part] = inverse_cdf(weights, q, uniform[part])
         return token
-    if rows.has_kernels():
-        masses, plain = kernels.segment_masses(rows, owed, overrides)
+    if compiled := rows.kernels():
+        masses, plain = compiled.segment_masses(rows, owed, overrides)
     else:
         masses, plain = _segment_masses(rows, owed, overrides)
     empty = masses.sum(1) <= 0

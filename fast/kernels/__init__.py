@@ -1,62 +1,70 @@
-"""Triton kernels for the passes over rows, behind the seam `draftproof.fast.clip`.
+"""Compiled passes over rows, behind the seam `draftproof.fast.clip`.
 
+On a CUDA device they are Triton kernels (`launch`), on the CPU loops compiled by numba (`cpu`).
 Their sums have the order of `draftproof.fast.sums`, and multiplications are not fused with
-additions, so they return the same bits as the torch path. Set ``DRAFTPROOF_KERNELS=0`` to do
-without them. They are imported when a CUDA device first needs them; in Triton's interpreter
-(``TRITON_INTERPRET=1`` before Python starts) they run on the CPU too.
+additions, so they return the same bits as the torch path, which does what they cannot and stands in
+where Triton or numba is not installed. Set ``DRAFTPROOF_KERNELS=0`` to do without them. In Triton's
+interpreter (``TRITON_INTERPRET=1`` before Python starts) the Triton kernels run on the CPU too.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["available", "kept_mass", "owed_mass", "ratio_masses", "segment_masses"]
+__all__ = ["Kernels", "choose"]
 
-_ENABLED = (
-    os.environ.get("DRAFTPROOF_KERNELS", "1") != "0"
-    and importlib.util.find_spec("triton") is not None
-)
+
+def _installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
+
+
+_ENABLED = os.environ.get("DRAFTPROOF_KERNELS", "1") != "0"
+_TRITON = _ENABLED and _installed("triton")
+_NUMBA = _ENABLED and _installed("numba")
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def available(device: torch.device) -> bool:
-    """Whether the kernels run on this device."""
-    return _ENABLED and (device.type == "cuda" or _INTERPRETED)
+class Kernels(Protocol):
+    """The passes that a backend does in place of torch."""
+
+    def owed_mass(
+        self, rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | None
+    ) -> Tensor:
+        """As `clip.owed_mass`."""
+
+    def kept_mass(
+        self, rows: Rows, scales: Tensor, a: Tensor | None, b: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Σ min(p, s T) and the part of it where s T < p, float64 [R, G] each."""
+
+    def ratio_masses(self, rows: Rows, edges: Tensor) -> Tensor:
+        """As `clip.ratio_masses`."""
+
+    def segment_masses(
+        self, rows: Rows, owed: Owed, overrides: Overrides | None
+    ) -> tuple[Tensor, Tensor]:
+        """float64 [R, segments]: the weights of `clip.draw` and the plain row, by segment.
+
+        The plain row may be 0 where some weight is not.
+        """
 
 
-def owed_mass(rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | None) -> Tensor:
-    """As `clip.owed_mass`."""
-    from draftproof.fast.kernels import launch
+def choose(rows: Rows) -> Kernels | None:
+    """The backend for these rows; None: torch."""
+    kind = rows.device.type
+    if _TRITON and (kind == "cuda" or _INTERPRETED):
+        from draftproof.fast.kernels import launch
 
-    return launch.owed_mass(rows, a, b, overrides)
+        return launch
+    if _NUMBA and kind == "cpu":
+        from draftproof.fast.kernels import cpu
 
-
-def kept_mass(
-    rows: Rows, scales: Tensor, a: Tensor | None, b: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Σ min(p, s T) and the part of it where s T < p, float64 [R, G] each."""
-    from draftproof.fast.kernels import launch
-
-    return launch.kept_mass(rows, scales, a, b)
-
-
-def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
-    """As `clip.ratio_masses`."""
-    from draftproof.fast.kernels import launch
-
-    return launch.ratio_masses(rows, edges)
-
-
-def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
-    """float64 [R, segments]: the weights of `clip.draw` and the plain row, summed by segment."""
-    from draftproof.fast.kernels import launch
-
-    return launch.segment_masses(rows, owed, overrides)
+        return cpu if cpu.takes(rows) else None
+    return None

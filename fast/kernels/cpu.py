@@ -1,0 +1,466 @@
+"""The passes over rows on a CPU, compiled: each row is read once, with the bits of the torch path.
+
+Torch has no fused operation for a clip whose bits are the same on every processor, so its path
+writes each intermediate to the cache and reads it back. These loops do not. They keep strict
+floating point (no reassociation, no fused multiply-add) and the order of `draftproof.fast.sums`:
+LANES running sums, folded segment by segment.
+
+Compiled by numba on first use and cached beside this file, for contiguous float32 and float64 rows.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import torch
+from draftproof.fast.sums import LANES, NARROW, SEGMENT, fold
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from draftproof.fast.clip import Overrides, Owed, Rows
+
+__all__ = ["kept_mass", "owed_mass", "ratio_masses", "segment_masses", "takes"]
+
+SMALL = 2**16
+"""Entries of all rows of a call, below which a second thread costs more than it saves."""
+
+Array = np.ndarray[Any, Any]
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+def takes(rows: Rows) -> bool:
+    """Whether the loops can read these rows where they lie."""
+    return (
+        rows.compute_dtype == rows.target_rows.dtype == rows.draft_rows.dtype
+        and rows.target_rows.is_contiguous()
+        and rows.draft_rows.is_contiguous()
+    )
+
+
+def owed_mass(rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | None) -> Tensor:
+    """As `clip.owed_mass`."""
+    out = rows.zeros(_lane_segments(rows))
+    coefficients = _typed(rows, a, torch.ones_like(a) if b is None else b)
+    fixed = (*_tables(rows), *coefficients, *_overrides(rows, overrides), *_law(rows), out.numpy())
+    _run(_owed_mass, rows, out.shape[1], fixed)
+    return fold(out, 1)
+
+
+def kept_mass(
+    rows: Rows, scales: Tensor, a: Tensor | None, b: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Σ min(p, s T) and the part of it where s T < p, float64 [R, G] each; T as in `clip`."""
+    segments = _lane_segments(rows)
+    masses, partial = (rows.zeros(scales.shape[1], segments) for _ in range(2))
+    owed = a is not None and b is not None
+    one = torch.ones_like(scales[:, 0])
+    coefficients = _typed(rows, one if a is None else a, one if b is None else b, scales)
+    results = (masses.numpy(), partial.numpy())
+    _run(_kept_mass, rows, segments, (*_tables(rows), *coefficients, owed, *_law(rows), *results))
+    return fold(masses, 1), fold(partial, 1)
+
+
+def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
+    """As `clip.ratio_masses`."""
+    out = rows.zeros(len(edges), _lane_segments(rows))
+    _run(_ratio_mass, rows, out.shape[2], (*_tables(rows), *_intervals(rows, edges), out.numpy()))
+    return fold(out, 1)
+
+
+def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
+    """float64 [R, ⌈V/SEGMENT⌉]: the weights of `clip.draw` and the plain row, summed by segment.
+
+    The plain row is summed only where all weights are 0.
+    """
+    segments = -(-rows.vocab // SEGMENT)
+    one, nil = torch.ones_like(owed.a), torch.zeros_like(owed.a)
+    clipped = owed.c is not None and owed.d is not None
+    c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (nil, nil)
+
+    def sums(some: Rows, coefficients: list[Array], clip: bool, extra: Overrides | None) -> Tensor:
+        out = rows.zeros(segments)
+        fixed = (*_tables(some), *coefficients, clip, *_overrides(rows, extra), *_law(rows))
+        _run(_segment_mass, some, segments, (*fixed, out.numpy()))
+        return out
+
+    out = sums(rows, _typed(rows, owed.a, owed.b, c, d), clipped, overrides)
+    empty = (rows.target_index >= 0) & (out.sum(1) <= 0)
+    return out, sums(rows.only(empty), _typed(rows, one, nil, nil, nil), False, None)
+
+
+def _run(kernel: Callable[..., None], rows: Rows, segments: int, fixed: tuple[object, ...]) -> None:
+    """kernel(.., needed rows, first segment, last segment), over the threads that torch would use.
+
+    Segments are summed apart, so neither way to split the work changes a bit.
+    """
+    needed = np.flatnonzero(rows.target_index.numpy() >= 0)
+    threads = torch.get_num_threads() if len(needed) * rows.vocab >= SMALL else 1
+    if len(needed) >= threads:
+        pieces = [(needed[t::threads], 0, segments) for t in range(threads)]
+    else:
+        cuts = [segments * t // threads for t in range(threads + 1)]
+        pieces = [(needed, low, high) for low, high in pairwise(cuts)]
+    others = [_threads().submit(kernel, *fixed, *piece) for piece in pieces[1:]]
+    kernel(*fixed, *pieces[0])
+    for other in others:
+        other.result()
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max_workers=torch.get_num_threads(), thread_name_prefix="rows")
+    return _pool
+
+
+def _forget_threads() -> None:
+    """A forked process has none of its parent's threads."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _lane_segments(rows: Rows) -> int:
+    return -(-min(rows.vocab, LANES) // SEGMENT)
+
+
+def _tables(rows: Rows) -> list[Array]:
+    tables = (rows.draft_rows, rows.target_rows, rows.draft_index, rows.target_index)
+    return [table.detach().contiguous().numpy() for table in tables]
+
+
+def _typed(rows: Rows, *values: Tensor) -> list[Array]:
+    """Coefficients in the compute dtype, as the torch path rounds them."""
+    return [value.to(rows.compute_dtype).contiguous().numpy() for value in values]
+
+
+def _overrides(rows: Rows, overrides: Overrides | None) -> tuple[Array, Array]:
+    if overrides is None:
+        return np.empty((rows.count, 0), np.int64), _typed(rows, rows.zeros(0))[0]
+    return overrides.tokens.contiguous().numpy(), _typed(rows, overrides.values)[0]
+
+
+def _intervals(rows: Rows, edges: Tensor) -> list[Array]:
+    return _typed(rows, edges[:-1], 1.0 / (edges[1:] - edges[:-1]))
+
+
+def _law(rows: Rows) -> list[Array]:
+    """Start, slopes and intervals of the selected row; no slopes when there is none."""
+    if rows.rise is None or rows.edges is None:
+        none = rows.zeros()
+        return _typed(rows, none, none[:, None][:, :0], none[:0], none[:0])
+    slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
+    return [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
+
+
+@_compiled
+def _hat(p, q, edge, inverse, out):
+    """out = min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
+    zero = p.dtype.type(0)
+    for j in range(len(p)):
+        x = q[j] - p[j] * edge
+        x = (x if x > zero else zero) * inverse
+        out[j] = x if x < p[j] else p[j]
+
+
+@_compiled
+def _draft(draft, n, low, high, q, start, slopes, edges, inverses, law, step):
+    """The draft row's columns low .. high: zeros for a leaf, or the selected row in `law`."""
+    if slopes.shape[0] == 0 and n >= 0:
+        return draft[n, low:high]
+    width = high - low
+    r = law[:width]
+    if n < 0:
+        r[:] = 0
+        return r
+    p, h, zero = draft[n, low:high], step[:width], law.dtype.type(0)
+    for j in range(width):
+        r[j] = p[j] * start
+    for b in range(slopes.shape[0]):
+        _hat(p, q, edges[b], inverses[b], h)
+        for j in range(width):
+            r[j] += h[j] * slopes[b]
+    for j in range(width):
+        r[j] = r[j] if r[j] > zero else zero
+    return r
+
+
+@_compiled
+def _owed(p, q, a, b, out):
+    zero = out.dtype.type(0)
+    for j in range(len(p)):
+        x = q[j] * a - p[j] * b
+        out[j] = x if x > zero else zero
+
+
+@_compiled
+def _add_owed(p, q, a, b, out):
+    zero = out.dtype.type(0)
+    for j in range(len(p)):
+        x = q[j] * a - p[j] * b
+        out[j] += x if x > zero else zero
+
+
+@_compiled
+def _clip(p, c, d, out):
+    for j in range(len(p)):
+        x, y = out[j] - p[j] * c, out[j] * d
+        out[j] = x if x > y else y
+
+
+@_compiled
+def _replace(tokens, values, low, out):
+    for e in range(len(tokens)):
+        if low <= tokens[e] < low + len(out):
+            out[tokens[e] - low] = values[e]
+
+
+@_compiled
+def _inside(tokens, low, high):
+    count = 0
+    for e in range(len(tokens)):
+        count += low <= tokens[e] < high
+    return count
+
+
+@_compiled
+def _fold_segments(lanes, first, last, out):
+    """out[first .. last] = the segments of lanes, folded in halves: to NARROW, then in float64."""
+    wide = np.empty(NARROW, np.float64)
+    for s in range(first, last):
+        x = lanes[(s - first) * SEGMENT : (s - first + 1) * SEGMENT]
+        half = SEGMENT // 2
+        while half >= NARROW:
+            for j in range(half):
+                x[j] += x[j + half]
+            half //= 2
+        for j in range(NARROW):
+            wide[j] = x[j]
+        while half >= 1:
+            for j in range(half):
+                wide[j] += wide[j + half]
+            half //= 2
+        out[s] = wide[0]
+
+
+@_compiled
+def _owed_mass(
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    tokens,
+    values,
+    start,
+    slopes,
+    edges,
+    inverses,
+    out,
+    needed,
+    first,
+    last,
+):
+    """out [R, segments] = partial sums of (a q - b p)+, entries overridden."""
+    vocab, width = target.shape[1], (last - first) * SEGMENT
+    lanes, tile, law, step = (
+        np.empty(width, a.dtype),
+        np.empty(width, a.dtype),
+        np.empty(width, a.dtype),
+        np.empty(width, a.dtype),
+    )
+    for r in needed:
+        lanes[:] = 0
+        for low in range(first * SEGMENT, vocab, LANES):
+            high = min(low + width, vocab)
+            q = target[target_index[r], low:high]
+            p = _draft(
+                draft,
+                draft_index[r],
+                low,
+                high,
+                q,
+                start[r],
+                slopes[r],
+                edges,
+                inverses,
+                law,
+                step,
+            )
+            if _inside(tokens[r], low, high) > 0:
+                owed = tile[: high - low]
+                _owed(p, q, a[r], b[r], owed)
+                _replace(tokens[r], values[r], low, owed)
+                for j in range(high - low):
+                    lanes[j] += owed[j]
+            else:
+                _add_owed(p, q, a[r], b[r], lanes)
+        _fold_segments(lanes, first, last, out[r])
+
+
+@_compiled
+def _add_kept(p, target, s, masses, partial):
+    zero = p.dtype.type(0)
+    for j in range(len(p)):
+        x = target[j] * s
+        masses[j] += x if x < p[j] else p[j]
+        partial[j] += x if x < p[j] else zero
+
+
+@_compiled
+def _kept_mass(
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    scales,
+    owed,
+    start,
+    slopes,
+    edges,
+    inverses,
+    masses,
+    partial,
+    needed,
+    first,
+    last,
+):
+    """Partial sums of min(p, s T), and of its entries below p: [R, scales, segments] each."""
+    vocab, count = target.shape[1], scales.shape[1]
+    # a few segments at a time, so that all scales find their columns and lanes in the cache
+    width = 4 * SEGMENT
+    lanes, below = np.empty((count, width), a.dtype), np.empty((count, width), a.dtype)
+    tile, law, step = np.empty(width, a.dtype), np.empty(width, a.dtype), np.empty(width, a.dtype)
+    for r in needed:
+        for s in range(first, last, 4):
+            end = min(s + 4, last)
+            lanes[:] = 0
+            below[:] = 0
+            for low in range(s * SEGMENT, vocab, LANES):
+                high = min(low + (end - s) * SEGMENT, vocab)
+                q = target[target_index[r], low:high]
+                p = _draft(
+                    draft,
+                    draft_index[r],
+                    low,
+                    high,
+                    q,
+                    start[r],
+                    slopes[r],
+                    edges,
+                    inverses,
+                    law,
+                    step,
+                )
+                if owed:
+                    t = tile[: high - low]
+                    _owed(p, q, a[r], b[r], t)
+                    q = t
+                for g in range(count):
+                    _add_kept(p, q, scales[r, g], lanes[g], below[g])
+            for g in range(count):
+                _fold_segments(lanes[g], s, end, masses[r, g])
+                _fold_segments(below[g], s, end, partial[r, g])
+
+
+@_compiled
+def _ratio_mass(
+    draft, target, draft_index, target_index, edges, inverses, out, needed, first, last
+):
+    """out [R, types, segments] = partial sums of h_{b-1} - h_b, with h before the first = p."""
+    vocab, types = target.shape[1], out.shape[1]
+    lanes = np.empty((types, SEGMENT), draft.dtype)
+    one, two = np.empty(SEGMENT, draft.dtype), np.empty(SEGMENT, draft.dtype)
+    for r in needed:
+        for s in range(first, last):
+            lanes[:] = 0
+            if draft_index[r] >= 0:
+                for low in range(s * SEGMENT, vocab, LANES):
+                    width = min(SEGMENT, vocab - low)
+                    p = draft[draft_index[r], low : low + width]
+                    q = target[target_index[r], low : low + width]
+                    above, here = one[:width], two[:width]
+                    above[:] = p
+                    for b in range(types - 1):
+                        _hat(p, q, edges[b], inverses[b], here)
+                        lane = lanes[b]
+                        for j in range(width):
+                            lane[j] += above[j] - here[j]
+                        above, here = here, above
+                    lane = lanes[types - 1]
+                    for j in range(width):
+                        lane[j] += above[j]
+            for b in range(types):
+                _fold_segments(lanes[b], s, s + 1, out[r, b])
+
+
+@_compiled
+def _segment_mass(
+    draft,
+    target,
+    draft_index,
+    target_index,
+    a,
+    b,
+    c,
+    d,
+    clipped,
+    tokens,
+    values,
+    start,
+    slopes,
+    edges,
+    inverses,
+    out,
+    needed,
+    first,
+    last,
+):
+    """out [R, segments of columns] = sums of max(T - c p, d T), T = (a q - b p)+, overridden."""
+    vocab = target.shape[1]
+    tile, law, step = (
+        np.empty(SEGMENT, a.dtype),
+        np.empty(SEGMENT, a.dtype),
+        np.empty(SEGMENT, a.dtype),
+    )
+    for r in needed:
+        for s in range(first, last):
+            low, high = s * SEGMENT, min((s + 1) * SEGMENT, vocab)
+            q = target[target_index[r], low:high]
+            p = _draft(
+                draft,
+                draft_index[r],
+                low,
+                high,
+                q,
+                start[r],
+                slopes[r],
+                edges,
+                inverses,
+                law,
+                step,
+            )
+            weights = tile[: high - low]
+            tile[high - low :] = 0
+            _owed(p, q, a[r], b[r], weights)
+            if clipped:
+                _clip(p, c[r], d[r], weights)
+            _replace(tokens[r], values[r], low, weights)
+            _fold_segments(tile, s, s + 1, out[r])
