@@ -22,10 +22,18 @@ from draftproof.fast.clip import (
     owed_mass,
     smallest_scale,
 )
+from draftproof.fast.open_node import OpenNode
 from draftproof.fast.paths import divide, first_true
 from torch import Tensor
 
-__all__ = ["Coupling", "Decision", "kseq", "recursive_rejection", "target_match"]
+__all__ = [
+    "Coupling",
+    "Decision",
+    "kseq",
+    "recursive_rejection",
+    "target_match",
+    "without_replacement",
+]
 
 
 class Decision(NamedTuple):
@@ -103,6 +111,32 @@ def target_match(
     plain = Owed.plain(rest)
     gone = Overrides(torch.where(alive, tokens, -1), torch.zeros_like(q))
     return Decision(_first_kept(kept), Owed(plain.a, plain.b), gone)
+
+
+def without_replacement(
+    rows: Rows, tokens: Tensor, p: Tensor, q: Tensor, alive: Tensor, uniforms: Tensor
+) -> Decision:
+    """Test the candidates in order; a rejected token also leaves the draft row.
+
+    For drafts drawn without replacement. A token that comes again is rejected at once. Source:
+    Sequoia (2402.12374, algorithm 2).
+    """
+    count = tokens.shape[1]
+    one = torch.ones_like(p[:, 0])
+    node = OpenNode.fresh(one, count)
+    kept = torch.zeros_like(alive)
+    open_ = alive.any(1)
+    for k in range(count):
+        again = (node.removed == tokens[:, k : k + 1]).any(1)
+        tested = open_ & alive[:, k] & ~again
+        draft, target = node.entries(p[:, k], q[:, k])
+        kept[:, k] = tested & (uniforms[:, k] < divide(target, draft))
+        rejected = tested & ~kept[:, k]
+        child = (tokens[:, k], p[:, k], q[:, k])
+        after, _ = node.without(rows.only(rejected), child, k, one)
+        node = after.where(rejected, node)
+        open_ = open_ & ~kept[:, k]
+    return Decision(_first_kept(kept), *node.owed())
 
 
 def _first_kept(kept: Tensor) -> Tensor:

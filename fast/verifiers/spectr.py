@@ -12,7 +12,13 @@ from typing import Any
 
 import torch
 from draftproof.fast.clip import draw
-from draftproof.fast.couplings import Coupling, kseq, recursive_rejection, target_match
+from draftproof.fast.couplings import (
+    Coupling,
+    kseq,
+    recursive_rejection,
+    target_match,
+    without_replacement,
+)
 from draftproof.fast.paths import draw_plain, first_true, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
 
@@ -56,6 +62,7 @@ COUPLINGS: dict[str, Coupling] = {
     "kseq": kseq,
     "recursive_rejection": recursive_rejection,
     "target_match": target_match,
+    "without_replacement": without_replacement,
 }
 """Coupling name -> coupling, for `spectr:NAME`."""
 
