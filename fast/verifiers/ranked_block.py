@@ -85,12 +85,7 @@ class Design:
 
     def selected(self, uniforms: Tensor) -> Tensor:
         """int64 [B]: the first draft with the highest label, from a uniform [B, K] for each."""
-        if self.labels.shape[1] == 0:
-            return self.length.new_zeros(len(self.length))
-        reached = self.labels.cumsum(2)
-        above = (reached > uniforms[:, :, None] * reached[:, :, -1:]) & (self.labels > 0)
-        label = torch.where(self.length > 0, first_true(above), -1)
-        return first_true(label == label.amax(1, keepdim=True))
+        return highest(self.labels, self.length > 0, uniforms)
 
     def law(self, batch: Batch, path: Tensor) -> RowsAt:
         """The rows of the selected draft `path` [B] along itself."""
@@ -110,10 +105,10 @@ def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) ->
     b, k, length = batch.tokens.shape
     device = batch.device
     count = (batch.lengths > 0).sum(1)
-    steps, boosts = _label_constants(k, classes, device)
+    steps, boosts = label_constants(k, classes, device)
     labels = steps[count][:, None].expand(b, k, classes)
     boost = boosts[count][:, None].expand(b, k, classes)
-    edges = _edges_on(types, device)
+    edges = edges_on(types, device)
     tilt = torch.ones(b, k, dtype=torch.float64, device=device)
     weight = tilt
     p = batch.token_probabilities(batch.draft_rows)
@@ -121,32 +116,15 @@ def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) ->
     masses = _masses(batch, edges)
     ratios, rises, matrices = [], [], []
     for i in range(length):
-        tilted = boost / tilt[:, :, None]
-        M = coupling(
-            masses[:, :, i].flatten(0, 1),
-            edges,
-            labels.flatten(0, 1),
-            tilted.flatten(0, 1),
-            weight.flatten(),
-        ).view(b, k, types, classes)
-        posterior = divide(M, masses[:, :, i, :, None].expand_as(M))
-        rise = (posterior * tilted[:, :, None]).sum(3)
-        kind, part = _type_of(p[:, :, i], q[:, :, i], edges)
-        low = posterior.gather(2, kind[:, :, None, None].expand(b, k, 1, classes))[:, :, 0]
-        high = posterior.gather(2, kind[:, :, None, None].expand(b, k, 1, classes) + 1)[:, :, 0]
-        mixed = (1 - part)[:, :, None] * low + part[:, :, None] * high
-        total = mixed.sum(2, keepdim=True)
+        made = couple(masses[:, :, i], edges, labels, boost / tilt[:, :, None], weight)
         drafted = batch.tokens[:, :, i] >= 0
-        # A type lighter than rounding may have no law of its own: its drafts keep theirs.
-        known = (drafted & (total[:, :, 0] > 0))[:, :, None]
-        labels = torch.where(known, mixed / torch.where(total > 0, total, 1.0), labels)
-        own = (labels * tilted).sum(2)
+        labels, own = made.child(p[:, :, i], q[:, :, i], drafted)
         ratio = divide(q[:, :, i], p[:, :, i] * own)
         tilt = torch.where(drafted, tilt * own, tilt)
         weight = torch.where(drafted, (weight * ratio).clamp(max=1.0), weight)
         ratios.append(ratio)
-        rises.append(rise)
-        matrices.append(M)
+        rises.append(made.rise)
+        matrices.append(made.matrix)
     return Design(
         batch.lengths,
         labels,
@@ -155,6 +133,64 @@ def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) ->
         torch.stack(matrices, 2) if matrices else p.new_zeros(b, k, 0, types, classes),
         edges,
     )
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """The coupling at a node of each of [..] drafts, and what follows from it."""
+
+    edges: Tensor
+    """float64 [NT]"""
+    labels: Tensor
+    """float64 [.., J]: π"""
+    tilted: Tensor
+    """float64 [.., J]: u/T"""
+    matrix: Tensor
+    """float64 [.., NT, J]: M"""
+    posterior: Tensor
+    """float64 [.., NT, J]: the law of the label of each type."""
+    rise: Tensor
+    """float64 [.., NT]: t, the factor r/p of each type."""
+
+    def child(self, p: Tensor, q: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """π after a token of entries p, q [..], and r/p of the token; π stays if not `known`."""
+        kind, part = _type_of(p, q, self.edges)
+        at = kind[..., None, None].expand(*kind.shape, 1, self.labels.shape[-1])
+        low, high = (self.posterior.gather(-2, at + b)[..., 0, :] for b in (0, 1))
+        mixed = (1 - part)[..., None] * low + part[..., None] * high
+        total = mixed.sum(-1, keepdim=True)
+        # A type lighter than rounding may have no law of its own: its drafts keep theirs.
+        known = known[..., None] & (total > 0)
+        labels = torch.where(known, mixed / torch.where(total > 0, total, 1.0), self.labels)
+        return labels, (labels * self.tilted).sum(-1)
+
+
+def couple(
+    masses: Tensor, edges: Tensor, labels: Tensor, tilted: Tensor, weight: Tensor
+) -> Coupled:
+    """Couple the type masses [.., NT] at a node of each of [..] drafts with the labels."""
+    types, classes = masses.shape[-1], labels.shape[-1]
+    M = coupling(
+        masses.reshape(-1, types),
+        edges,
+        labels.reshape(-1, classes),
+        tilted.reshape(-1, classes),
+        weight.flatten(),
+    ).view(*masses.shape, classes)
+    posterior = divide(M, masses[..., None].expand_as(M))
+    rise = (posterior * tilted[..., None, :]).sum(-1)
+    return Coupled(edges, labels, tilted, M, posterior, rise)
+
+
+def highest(labels: Tensor, present: Tensor, uniforms: Tensor) -> Tensor:
+    """int64 [B]: the first draft with the highest label, drawn from its law [B, K, J] with a
+    uniform [B, K] for each; 0 if none is `present` [B, K]."""
+    if labels.shape[1] == 0:
+        return torch.zeros(len(labels), dtype=torch.int64, device=labels.device)
+    reached = labels.cumsum(2)
+    above = (reached > uniforms[:, :, None] * reached[:, :, -1:]) & (labels > 0)
+    label = torch.where(present, first_true(above), -1)
+    return first_true(label == label.amax(1, keepdim=True))
 
 
 def _masses(batch: Batch, edges: Tensor) -> Tensor:
@@ -193,7 +229,7 @@ def ratio_edges(types: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=64)  # once: a copy to the device cannot be captured in a CUDA graph
-def _edges_on(types: int, device: torch.device) -> Tensor:
+def edges_on(types: int, device: torch.device) -> Tensor:
     return torch.tensor(ratio_edges(types), dtype=torch.float64, device=device)
 
 
@@ -213,7 +249,7 @@ def label_edges(drafts: int, classes: int) -> tuple[Fraction, ...]:
 
 
 @lru_cache(maxsize=64)
-def _label_constants(most: int, classes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def label_constants(most: int, classes: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """π0 and u, float64 [K+1, J] each, for every number of drafts up to `most`."""
     laws, boosts = [], []
     for n in range(most + 1):
