@@ -45,10 +45,12 @@ __all__ = [
     "kept_mass",
     "owed_mass",
     "ratio_masses",
+    "risen",
     "selected_row",
     "smallest_scale",
     "solve_scale",
     "tiles",
+    "type_parts",
 ]
 
 DEFAULT_GRID = 2**20
@@ -330,29 +332,39 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     """
     if compiled := rows.kernels():
         return compiled.ratio_masses(rows, edges)
-    masses = rows.zeros(len(edges))
+    masses = Sums(rows)
     for part, p, q in tiles(rows):
-        above, here, parts = p.clone(), torch.empty_like(p), []
-        for edge, inverse in intervals(edges):
-            _hat(p, q, edge, inverse, here)
-            parts.append(row_parts(above.sub_(here)))
-            above, here = here, above
-        parts.append(row_parts(above))
-        masses[part] = finish(torch.cat(parts)).view(len(parts), len(p)).T
-    return masses
+        masses.put(part, type_parts(p, q, edges))
+    return masses.finish(len(edges))
+
+
+def type_parts(p: Tensor, q: Tensor, edges: Tensor) -> Tensor:
+    """`sums.row_parts` of the draft mass of each ratio type, for a tile [r, V]: [r, NT, ..]."""
+    above, here, parts = p.clone(), torch.empty_like(p), []
+    for edge, inverse in intervals(edges):
+        _hat(p, q, edge, inverse, here)
+        parts.append(row_parts(above.sub_(here)))
+        above, here = here, above
+    parts.append(row_parts(above))
+    return torch.stack(parts, 1)
 
 
 def selected_row(rows: Rows, rise: Tensor, edges: Tensor) -> Rows:
     """The rows with p replaced by r = p ((1-f) t_b + f t_{b+1}), for t = `rise` [R, NT]."""
-    start, slopes = column(rise[:, 0], rows), (rise[:, 1:] - rise[:, :-1]).to(rows.compute_dtype)
 
     def law(part: slice | Tensor, p: Tensor, q: Tensor) -> Tensor:
-        r, step = p * start[part], torch.empty_like(p)
-        for b, (edge, inverse) in enumerate(intervals(edges)):
-            r += _hat(p, q, edge, inverse, step).mul_(slopes[part, b, None])
-        return r.clamp_(min=0)
+        return risen(p, q, rise[part], edges)
 
     return replace(rows, law=law, rise=rise, edges=edges)
+
+
+def risen(p: Tensor, q: Tensor, rise: Tensor, edges: Tensor) -> Tensor:
+    """`selected_row` of a tile: r [r, V] for t = `rise` [r, NT], in a new tensor."""
+    slopes = (rise[:, 1:] - rise[:, :-1]).to(p.dtype)
+    r, step = p * rise[:, 0, None].to(p.dtype), torch.empty_like(p)
+    for b, (edge, inverse) in enumerate(intervals(edges)):
+        r += _hat(p, q, edge, inverse, step).mul_(slopes[:, b, None])
+    return r.clamp_(min=0)
 
 
 def intervals(edges: Tensor) -> list[tuple[Tensor, Tensor]]:
