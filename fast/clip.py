@@ -41,6 +41,7 @@ __all__ = [
     "column",
     "cover_factor",
     "draw",
+    "draw_by_segments",
     "inverse_cdf",
     "kept_mass",
     "owed_mass",
@@ -401,9 +402,19 @@ def draw(
             token[part] = inverse_cdf(weights, q, uniform[part])
         return token
     if compiled := rows.kernels():
-        masses, plain = compiled.segment_masses(rows, owed, overrides)
-    else:
-        masses, plain = _segment_masses(rows, owed, overrides)
+        return compiled.draw(rows, uniform, owed, overrides)
+    return draw_by_segments(rows, uniform, owed, overrides, *_segment_masses(rows, owed, overrides))
+
+
+def draw_by_segments(
+    rows: Rows,
+    uniform: Tensor,
+    owed: Owed,
+    overrides: Overrides | None,
+    masses: Tensor,
+    plain: Tensor,
+) -> Tensor:
+    """The draw, from the sums of the weights and of the plain row by segment, float64 [R, n]."""
     empty = masses.sum(1) <= 0
     segment, threshold = _find_segment(torch.where(empty[:, None], plain, masses), uniform)
     at, inside = _columns_of(segment, rows.vocab)

@@ -47,13 +47,8 @@ class Kernels(Protocol):
     def ratio_masses(self, rows: Rows, edges: Tensor) -> Tensor:
         """As `clip.ratio_masses`."""
 
-    def segment_masses(
-        self, rows: Rows, owed: Owed, overrides: Overrides | None
-    ) -> tuple[Tensor, Tensor]:
-        """float64 [R, segments]: the weights of `clip.draw` and the plain row, by segment.
-
-        The plain row may be 0 where some weight is not.
-        """
+    def draw(self, rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -> Tensor:
+        """As `clip.draw`."""
 
 
 def choose(rows: Rows) -> Kernels | None:

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 import torch
-from draftproof.fast.sums import LANES, NARROW, SEGMENT, fold
+from draftproof.fast.sums import LANES, NARROW, SEGMENT
 from torch import Tensor
 
 if TYPE_CHECKING:
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["kept_mass", "owed_mass", "ratio_masses", "segment_masses", "takes"]
+__all__ = ["draw", "kept_mass", "owed_mass", "ratio_masses", "takes"]
 
 SMALL = 2**16
 """Entries of all rows of a call, below which a second thread costs more than it saves."""
@@ -51,7 +51,7 @@ def owed_mass(rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | No
     coefficients = _typed(rows, a, torch.ones_like(a) if b is None else b)
     fixed = (*_tables(rows), *coefficients, *_overrides(rows, overrides), *_law(rows), out.numpy())
     _run(_owed_mass, rows, out.shape[1], fixed)
-    return fold(out, 1)
+    return _fold(out)
 
 
 def kept_mass(
@@ -65,35 +65,32 @@ def kept_mass(
     coefficients = _typed(rows, one if a is None else a, one if b is None else b, scales)
     results = (masses.numpy(), partial.numpy())
     _run(_kept_mass, rows, segments, (*_tables(rows), *coefficients, owed, *_law(rows), *results))
-    return fold(masses, 1), fold(partial, 1)
+    return _fold(masses), _fold(partial)
 
 
 def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     """As `clip.ratio_masses`."""
     out = rows.zeros(len(edges), _lane_segments(rows))
     _run(_ratio_mass, rows, out.shape[2], (*_tables(rows), *_intervals(rows, edges), out.numpy()))
-    return fold(out, 1)
+    return _fold(out)
 
 
-def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
-    """float64 [R, ⌈V/SEGMENT⌉]: the weights of `clip.draw` and the plain row, summed by segment.
-
-    The plain row is summed only where all weights are 0.
-    """
-    segments = -(-rows.vocab // SEGMENT)
-    one, nil = torch.ones_like(owed.a), torch.zeros_like(owed.a)
+def draw(rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -> Tensor:
+    """As `clip.draw`."""
+    out = torch.zeros(rows.count, dtype=torch.int64)
     clipped = owed.c is not None and owed.d is not None
-    c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (nil, nil)
+    c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (owed.a, owed.a)
+    fixed = (*_tables(rows), *_typed(rows, owed.a, owed.b, c, d), clipped)
+    extra = (*_overrides(rows, overrides), *_law(rows), uniform.contiguous().numpy(), out.numpy())
+    _run(_draw, rows, 1, (*fixed, *extra))
+    return out
 
-    def sums(some: Rows, coefficients: list[Array], clip: bool, extra: Overrides | None) -> Tensor:
-        out = rows.zeros(segments)
-        fixed = (*_tables(some), *coefficients, clip, *_overrides(rows, extra), *_law(rows))
-        _run(_segment_mass, some, segments, (*fixed, out.numpy()))
-        return out
 
-    out = sums(rows, _typed(rows, owed.a, owed.b, c, d), clipped, overrides)
-    empty = (rows.target_index >= 0) & (out.sum(1) <= 0)
-    return out, sums(rows.only(empty), _typed(rows, one, nil, nil, nil), False, None)
+def _fold(parts: Tensor) -> Tensor:
+    """As `sums.fold` to one, of float64 [.., n], which is overwritten."""
+    flat = parts.view(-1, parts.shape[-1])
+    _fold_in_place(flat.numpy())
+    return flat[:, 0].view(parts.shape[:-1])
 
 
 def _run(kernel: Callable[..., None], rows: Rows, segments: int, fixed: tuple[object, ...]) -> None:
@@ -148,9 +145,13 @@ def _typed(rows: Rows, *values: Tensor) -> list[Array]:
     return [value.to(rows.compute_dtype).contiguous().numpy() for value in values]
 
 
+def _dtype(rows: Rows) -> type[np.floating[Any]]:
+    return np.float64 if rows.compute_dtype == torch.float64 else np.float32
+
+
 def _overrides(rows: Rows, overrides: Overrides | None) -> tuple[Array, Array]:
     if overrides is None:
-        return np.empty((rows.count, 0), np.int64), _typed(rows, rows.zeros(0))[0]
+        return np.empty((0, 0), np.int64), np.empty((0, 0), _dtype(rows))
     return overrides.tokens.contiguous().numpy(), _typed(rows, overrides.values)[0]
 
 
@@ -161,8 +162,8 @@ def _intervals(rows: Rows, edges: Tensor) -> list[Array]:
 def _law(rows: Rows) -> list[Array]:
     """Start, slopes and intervals of the selected row; no slopes when there is none."""
     if rows.rise is None or rows.edges is None:
-        none = rows.zeros()
-        return _typed(rows, none, none[:, None][:, :0], none[:0], none[:0])
+        none = np.empty(0, _dtype(rows))
+        return [none, none[None], none, none]
     slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
     return [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
 
@@ -178,25 +179,25 @@ def _hat(p, q, edge, inverse, out):
 
 
 @_compiled
-def _draft(draft, n, low, high, q, start, slopes, edges, inverses, law, step):
-    """The draft row's columns low .. high: zeros for a leaf, or the selected row in `law`."""
-    if slopes.shape[0] == 0 and n >= 0:
+def _draft(draft, n, r, low, high, q, start, slopes, edges, inverses, law, step):
+    """Columns low .. high of the draft row of pair r: zeros for a leaf, or the selected row."""
+    if slopes.shape[1] == 0 and n >= 0:
         return draft[n, low:high]
     width = high - low
-    r = law[:width]
+    selected = law[:width]
     if n < 0:
-        r[:] = 0
-        return r
+        selected[:] = 0
+        return selected
     p, h, zero = draft[n, low:high], step[:width], law.dtype.type(0)
     for j in range(width):
-        r[j] = p[j] * start
-    for b in range(slopes.shape[0]):
+        selected[j] = p[j] * start[r]
+    for b in range(slopes.shape[1]):
         _hat(p, q, edges[b], inverses[b], h)
         for j in range(width):
-            r[j] += h[j] * slopes[b]
+            selected[j] += h[j] * slopes[r, b]
     for j in range(width):
-        r[j] = r[j] if r[j] > zero else zero
-    return r
+        selected[j] = selected[j] if selected[j] > zero else zero
+    return selected
 
 
 @_compiled
@@ -258,6 +259,18 @@ def _fold_segments(lanes, first, last, out):
 
 
 @_compiled
+def _fold_in_place(parts):
+    half = 1
+    while 2 * half < parts.shape[1]:
+        half *= 2
+    while half >= 1:
+        for r in range(parts.shape[0]):
+            for j in range(half, min(2 * half, parts.shape[1])):
+                parts[r, j - half] += parts[r, j]
+        half //= 2
+
+
+@_compiled
 def _owed_mass(
     draft,
     target,
@@ -292,17 +305,18 @@ def _owed_mass(
             p = _draft(
                 draft,
                 draft_index[r],
+                r,
                 low,
                 high,
                 q,
-                start[r],
-                slopes[r],
+                start,
+                slopes,
                 edges,
                 inverses,
                 law,
                 step,
             )
-            if _inside(tokens[r], low, high) > 0:
+            if tokens.shape[1] > 0 and _inside(tokens[r], low, high) > 0:
                 owed = tile[: high - low]
                 _owed(p, q, a[r], b[r], owed)
                 _replace(tokens[r], values[r], low, owed)
@@ -359,11 +373,12 @@ def _kept_mass(
                 p = _draft(
                     draft,
                     draft_index[r],
+                    r,
                     low,
                     high,
                     q,
-                    start[r],
-                    slopes[r],
+                    start,
+                    slopes,
                     edges,
                     inverses,
                     law,
@@ -412,7 +427,21 @@ def _ratio_mass(
 
 
 @_compiled
-def _segment_mass(
+def _first(weights, threshold):
+    """The first entry that is positive and up to which the sum exceeds the threshold, and the sum
+    before it; the last positive entry if there is none."""
+    reached, found, before = 0.0, 0, 0.0
+    for j in range(len(weights)):
+        if weights[j] > 0:
+            found, before = j, reached
+        reached += weights[j]
+        if weights[j] > 0 and reached > threshold:
+            break
+    return found, before
+
+
+@_compiled
+def _draw(
     draft,
     target,
     draft_index,
@@ -428,39 +457,47 @@ def _segment_mass(
     slopes,
     edges,
     inverses,
+    uniform,
     out,
     needed,
     first,
     last,
 ):
-    """out [R, segments of columns] = sums of max(T - c p, d T), T = (a q - b p)+, overridden."""
+    """out [R] = a token of each row of weights, or of the plain row where all of them are 0."""
     vocab = target.shape[1]
-    tile, law, step = (
-        np.empty(SEGMENT, a.dtype),
-        np.empty(SEGMENT, a.dtype),
-        np.empty(SEGMENT, a.dtype),
-    )
-    for r in needed:
-        for s in range(first, last):
-            low, high = s * SEGMENT, min((s + 1) * SEGMENT, vocab)
-            q = target[target_index[r], low:high]
-            p = _draft(
-                draft,
-                draft_index[r],
-                low,
-                high,
-                q,
-                start[r],
-                slopes[r],
-                edges,
-                inverses,
-                law,
-                step,
-            )
-            weights = tile[: high - low]
-            tile[high - low :] = 0
-            _owed(p, q, a[r], b[r], weights)
-            if clipped:
-                _clip(p, c[r], d[r], weights)
+    masses = np.empty((vocab + SEGMENT - 1) // SEGMENT, np.float64)
+    tile, copy = np.empty(SEGMENT, a.dtype), np.empty(SEGMENT, a.dtype)
+    law, step = np.empty(SEGMENT, a.dtype), np.empty(SEGMENT, a.dtype)
+
+    def weigh(r, s, plain):
+        """The weights max(T - c p, d T), T = (a q - b p)+, overridden, of a segment of columns."""
+        low, high = s * SEGMENT, min((s + 1) * SEGMENT, vocab)
+        q = target[target_index[r], low:high]
+        weights = tile[: high - low]
+        tile[high - low :] = 0
+        if plain:
+            weights[:] = q
+            return
+        n = draft_index[r]
+        p = _draft(draft, n, r, low, high, q, start, slopes, edges, inverses, law, step)
+        _owed(p, q, a[r], b[r], weights)
+        if clipped:
+            _clip(p, c[r], d[r], weights)
+        if tokens.shape[1] > 0:
             _replace(tokens[r], values[r], low, weights)
-            _fold_segments(tile, s, s + 1, out[r])
+
+    for r in needed:
+        total, plain = 0.0, False
+        for attempt in range(2):
+            plain, total = attempt == 1, 0.0
+            for s in range(len(masses)):
+                weigh(r, s, plain)
+                copy[:] = tile
+                _fold_segments(copy, s, s + 1, masses)
+                total += masses[s]
+            if total > 0:
+                break
+        s, before = _first(masses, uniform[r] * total)
+        weigh(r, s, plain)
+        column, _ = _first(tile, uniform[r] * total - before)
+        out[r] = min(s * SEGMENT + column, vocab - 1)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import torch
+from draftproof.fast.clip import draw_by_segments
 from draftproof.fast.sums import LANES, NARROW, SEGMENT, finish, fold
 from torch import Tensor
 
@@ -19,35 +20,52 @@ from draftproof.fast.kernels import rows as kernels
 if TYPE_CHECKING:
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["INTERPRETED", "kept_mass", "owed_mass", "ratio_masses", "segment_masses"]
+__all__ = [
+    "INTERPRETED",
+    "gap_masses",
+    "kept_mass",
+    "owed_mass",
+    "ratio_masses",
+    "segment_masses",
+    "settle_chain",
+]
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 RATIO_COLUMNS = 16
-WARPS = {"owed_mass": 4, "kept_mass": 4, "ratio_mass": 8, "segment_mass": 4}
+WARPS = {
+    "owed_mass": 4,
+    "gap_mass": 4,
+    "layer_mass": 4,
+    "kept_mass": 4,
+    "ratio_mass": 8,
+    "segment_mass": 4,
+}
 
 
 def owed_mass(rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | None) -> Tensor:
     """As `clip.owed_mass`."""
-    if rows.count == 0:
-        return rows.zeros()
     b = torch.ones_like(a) if b is None else b
     out = rows.zeros(_segments(rows))
-    tile = _tile(rows, SEGMENT)
-    kernels.owed_mass_kernel[(triton.cdiv(rows.count, tile), out.shape[1])](
-        *_tables(rows),
-        *_typed(rows, a, b),
-        *_overrides(rows, overrides),
-        *_law(rows),
-        out,
-        rows.count,
-        rows.vocab,
-        0 if overrides is None else overrides.tokens.shape[1],
-        **_constants(rows, tile),
-        LANES=LANES,
-        num_warps=WARPS["owed_mass"],
-        enable_fp_fusion=False,
-    )
+    marks = _marks(rows, overrides)
+    _over_lanes(kernels.owed_mass_kernel, rows, *_typed(rows, a, b), marks, out)
     return fold(out, 1)
+
+
+def gap_masses(rows: Rows, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ (s T - p)+ and Σ (p - s T)+, float64 [R] each."""
+    gained, lost = rows.zeros(_segments(rows)), rows.zeros(_segments(rows))
+    _over_lanes(kernels.gap_mass_kernel, rows, *_typed(rows, s), gained, lost)
+    return fold(gained, 1), fold(lost, 1)
+
+
+def settle_chain(rows: Rows, chain: Tensor) -> Tensor:
+    """As `chain.settle_rows`, for the pairs of `rows`: a pass for each layer."""
+    settled = chain.clone()
+    for j in range(chain.shape[1]):
+        out = rows.zeros(_segments(rows))
+        _over_lanes(kernels.layer_mass_kernel, replace(rows, chain=settled), out, layers=j)
+        settled[:, j] = settle(settled[:, j], fold(out, 1))
+    return settled
 
 
 def kept_mass(
@@ -56,28 +74,19 @@ def kept_mass(
     """Σ min(p, s T) and the part of it where s T < p, float64 [R, G] each; T as in `clip`."""
     count = scales.shape[1]
     padded = triton.next_power_of_2(count)
-    if rows.count == 0:
-        return torch.zeros_like(scales), torch.zeros_like(scales)
     if padded > count:
         scales = torch.cat([scales, scales[:, :1].expand(-1, padded - count)], 1)
     owed = a is not None and b is not None
     one = torch.ones_like(scales[:, 0])
     masses, partial = rows.zeros(padded, _segments(rows)), rows.zeros(padded, _segments(rows))
-    tile = _tile(rows, SEGMENT * padded)
-    kernels.kept_mass_kernel[(triton.cdiv(rows.count, tile), masses.shape[2])](
-        *_tables(rows),
+    _over_lanes(
+        kernels.kept_mass_kernel,
+        rows,
         *_typed(rows, one if a is None else a, one if b is None else b, scales),
-        *_law(rows),
         masses,
         partial,
-        rows.count,
-        rows.vocab,
         OWED=owed,
         SCALES=padded,
-        **_constants(rows, tile),
-        LANES=LANES,
-        num_warps=WARPS["kept_mass"],
-        enable_fp_fusion=False,
     )
     return fold(masses, 1)[:, :count], fold(partial, 1)[:, :count]
 
@@ -93,17 +102,17 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
         rows.count, types, segments, NARROW, dtype=rows.compute_dtype, device=rows.device
     )
     tile = _tile(rows, SEGMENT // NARROW * RATIO_COLUMNS * padded)
-    constants = _constants(rows, tile) | {"TYPES": types}
     kernels.ratio_mass_kernel[(triton.cdiv(rows.count, tile), segments, NARROW // RATIO_COLUMNS)](
-        *_tables(rows),
-        *_intervals(rows, edges),
+        _table(rows)._replace(**dict(zip(("edges", "inverses"), _intervals(rows, edges)))),
         out,
-        rows.count,
-        rows.vocab,
+        TYPES=types,
         PADDED=padded,
+        COMPUTE=_compute(rows),
+        ROWS=tile,
         COLUMNS=RATIO_COLUMNS,
-        **constants,
+        SEGMENT=SEGMENT,
         LANES=LANES,
+        NARROW=NARROW,
         num_warps=WARPS["ratio_mass"],
         enable_fp_fusion=False,
     )
@@ -117,19 +126,14 @@ def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple
     if rows.count == 0:
         return out, plain
     clipped = owed.c is not None and owed.d is not None
-    one = torch.ones_like(owed.a)
-    c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (one, one)
+    c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (owed.a, owed.a)
     tile = _tile(rows, SEGMENT)
     kernels.segment_mass_kernel[(triton.cdiv(rows.count, tile), segments)](
-        *_tables(rows),
+        _table(rows),
         *_typed(rows, owed.a, owed.b, c, d),
-        *_overrides(rows, overrides),
-        *_law(rows),
+        _marks(rows, overrides),
         out,
         plain,
-        rows.count,
-        rows.vocab,
-        0 if overrides is None else overrides.tokens.shape[1],
         CLIPPED=clipped,
         **_constants(rows, tile),
         num_warps=WARPS["segment_mass"],
@@ -138,12 +142,47 @@ def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple
     return out, plain
 
 
-def _tables(rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return (
+def _over_lanes(
+    kernel: Any, rows: Rows, *arguments: object, layers: int | None = None, **constants: object
+) -> None:
+    """Launch a kernel that has a program for each segment of lanes of a tile of rows."""
+    if rows.count == 0:
+        return
+    name = kernel.__name__.removesuffix("_kernel")
+    tile = _tile(rows, SEGMENT * int(constants.get("SCALES", 1)))  # type: ignore[call-overload]
+    kernel[(triton.cdiv(rows.count, tile), _segments(rows))](
+        _table(rows, layers),
+        *arguments,
+        **constants,
+        **_constants(rows, tile),
+        LANES=LANES,
+        num_warps=WARPS[name],
+        enable_fp_fusion=False,
+    )
+
+
+def _table(rows: Rows, layers: int | None = None) -> kernels.Table:
+    """The rows as the kernels take them; `layers`: of the chain only so many."""
+    none = rows.target_rows
+    start, slopes, edges, inverses = none, none, none, none
+    if rows.rise is not None and rows.edges is not None:
+        start, slopes = _typed(rows, rows.rise[:, 0], rows.rise[:, 1:] - rows.rise[:, :-1])
+        edges, inverses = _intervals(rows, rows.edges)
+    depth = 0 if rows.chain is None else rows.chain.shape[1]
+    return kernels.Table(
         rows.draft_rows.contiguous(),
         rows.target_rows.contiguous(),
         rows.draft_index.contiguous(),
         rows.target_index.contiguous(),
+        start,
+        slopes,
+        edges,
+        inverses,
+        none if rows.chain is None else rows.chain.contiguous(),
+        depth if layers is None else layers,
+        depth,
+        rows.count,
+        rows.vocab,
     )
 
 
@@ -152,34 +191,30 @@ def _typed(rows: Rows, *values: Tensor) -> list[Tensor]:
     return [value.to(rows.compute_dtype).contiguous() for value in values]
 
 
-def _overrides(rows: Rows, overrides: Overrides | None) -> tuple[Tensor, Tensor]:
+def _marks(rows: Rows, overrides: Overrides | None) -> kernels.Marks:
     if overrides is None:
-        return rows.target_index, rows.zeros()
-    return overrides.tokens.contiguous(), _typed(rows, overrides.values)[0]
+        return kernels.Marks(rows.target_index, rows.target_rows, 0)
+    values = _typed(rows, overrides.values)[0]
+    return kernels.Marks(overrides.tokens.contiguous(), values, overrides.tokens.shape[1])
 
 
 def _intervals(rows: Rows, edges: Tensor) -> list[Tensor]:
     return _typed(rows, edges[:-1], 1.0 / (edges[1:] - edges[:-1]))
 
 
-def _law(rows: Rows) -> list[Tensor]:
-    """Start and slopes of the selected row, and its intervals; anything when there is none."""
-    if rows.rise is None or rows.edges is None:
-        none = rows.zeros()
-        return [none, none, none, none]
-    slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
-    return [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
-
-
 def _constants(rows: Rows, tile: int) -> dict[str, object]:
-    wide = rows.compute_dtype == torch.float64
     return {
         "TYPES": 0 if rows.rise is None else rows.rise.shape[1],
-        "COMPUTE": tl.float64 if wide else tl.float32,
+        "CHAINED": rows.chain is not None,
+        "COMPUTE": _compute(rows),
         "ROWS": tile,
         "SEGMENT": SEGMENT,
         "NARROW": NARROW,
     }
+
+
+def _compute(rows: Rows) -> tl.dtype:
+    return tl.float64 if rows.compute_dtype == torch.float64 else tl.float32
 
 
 def _segments(rows: Rows) -> int:

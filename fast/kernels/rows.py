@@ -9,10 +9,134 @@ Every kernel reads its rows once. A program accumulates SEGMENT lanes over the c
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 
-__all__ = ["kept_mass_kernel", "owed_mass_kernel", "ratio_mass_kernel", "segment_mass_kernel"]
+__all__ = [
+    "Marks",
+    "Table",
+    "gap_mass_kernel",
+    "kept_mass_kernel",
+    "layer_mass_kernel",
+    "owed_mass_kernel",
+    "ratio_mass_kernel",
+    "segment_mass_kernel",
+]
+
+
+class Table(NamedTuple):
+    """`draftproof.fast.clip.Rows` as an argument of a kernel: tensors, or types to compile for."""
+
+    draft: Any
+    """[N, V]"""
+    target: Any
+    """[M, V]"""
+    draft_index: Any
+    """int64 [count]"""
+    target_index: Any
+    """int64 [count]"""
+    start: Any
+    """[count], as the next for the selected row; read when TYPES > 0"""
+    slopes: Any
+    """[count, TYPES - 1]"""
+    edges: Any
+    """[TYPES - 1]"""
+    inverses: Any
+    """[TYPES - 1]"""
+    chain: Any
+    """[count, depth, 4]: `draftproof.fast.chain`; read when CHAINED"""
+    layers: Any
+    """int: how many layers of the chain act, at most `depth`"""
+    depth: Any
+    """int"""
+    count: Any
+    """int: pairs of rows"""
+    vocab: Any
+    """int"""
+
+
+class Marks(NamedTuple):
+    """`draftproof.fast.clip.Overrides` as an argument of a kernel."""
+
+    tokens: Any
+    """int64 [rows, count]"""
+    values: Any
+    """[rows, count]"""
+    count: Any
+    """int"""
+
+
+@triton.jit
+def _pairs(t, ROWS: tl.constexpr):
+    """The pairs of this program: numbers, which exist, and the indices of their two rows."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    real = row < t.count
+    n = tl.load(t.draft_index + row, mask=real, other=-1).to(tl.int64)
+    m = tl.load(t.target_index + row, mask=real, other=-1).to(tl.int64)
+    return row, real, n, m
+
+
+@triton.jit
+def _column(values, pairs):
+    """[ROWS, 1]: one number for each pair."""
+    row, real, _, _ = pairs
+    return tl.load(values + row, mask=real, other=0.0)[:, None]
+
+
+@triton.jit
+def _hat(p, q, edge, inverse):
+    """min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
+    return tl.minimum(tl.maximum(q - p * edge, 0.0) * inverse, p)
+
+
+@triton.jit
+def _layer(t, pairs, j, p, target):
+    """max(a T - c p, d a T) of layer j, and the inverse of its mass."""
+    row, real, _, _ = pairs
+    place = t.chain + (row * t.depth + j) * 4
+    a = tl.load(place, mask=real, other=0.0)[:, None]
+    c = tl.load(place + 1, mask=real, other=0.0)[:, None]
+    d = tl.load(place + 2, mask=real, other=0.0)[:, None]
+    inverse = tl.load(place + 3, mask=real, other=0.0)[:, None]
+    scaled = target * a
+    return tl.maximum(scaled - p * c, scaled * d), inverse
+
+
+@triton.jit
+def _load(t, pairs, column, TYPES: tl.constexpr, CHAINED: tl.constexpr, COMPUTE: tl.constexpr):
+    """p (the selected row, when TYPES > 0) and T (q, or the row of the chain), [ROWS, columns]."""
+    row, real, n, m = pairs
+    inside = (column < t.vocab)[None, :]
+    at = column[None, :].to(tl.int64)
+    q_mask = (m >= 0)[:, None] & inside
+    q = tl.load(t.target + m[:, None] * t.vocab + at, mask=q_mask, other=0.0).to(COMPUTE)
+    p_mask = q_mask & (n >= 0)[:, None]
+    p = tl.load(t.draft + n[:, None] * t.vocab + at, mask=p_mask, other=0.0).to(COMPUTE)
+    if CHAINED:
+        for j in range(0, t.layers):
+            owed, inverse = _layer(t, pairs, j, p, q)
+            q = owed * inverse
+    if TYPES > 0:
+        r = p * _column(t.start, pairs)
+        for b in tl.static_range(0, TYPES - 1):
+            slope = tl.load(t.slopes + row * (TYPES - 1) + b, mask=real, other=0.0)[:, None]
+            r += _hat(p, q, tl.load(t.edges + b), tl.load(t.inverses + b)) * slope
+        p = tl.maximum(r, 0.0)
+    return p, q
+
+
+@triton.jit
+def _marked(marks, pairs, column, weight):
+    """The weights with the entries of `marks` in their places."""
+    row, real, _, _ = pairs
+    for e in range(0, marks.count):
+        place = row * marks.count + e
+        token = tl.load(marks.tokens + place, mask=real, other=-1)[:, None]
+        value = tl.load(marks.values + place, mask=real, other=0.0)[:, None]
+        weight = tl.where(column[None, :] == token, value, weight)
+    return weight
 
 
 @triton.jit
@@ -29,127 +153,104 @@ def _fold(x, ROWS: tl.constexpr, WIDTH: tl.constexpr, NARROW: tl.constexpr):
 
 
 @triton.jit
-def _hat(p, q, edge, inverse):
-    """min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
-    return tl.minimum(tl.maximum(q - p * edge, 0.0) * inverse, p)
-
-
-@triton.jit
-def _load(
-    draft,
-    target,
-    n,
-    m,
-    column,
-    vocab,
-    start,
-    slopes,
-    edges,
-    inverses,
-    row,
-    real,
-    TYPES: tl.constexpr,
-    COMPUTE: tl.constexpr,
-):
-    """p (or the selected row, when TYPES > 0) and q at a column of each row, [ROWS, columns]."""
-    inside = (column < vocab)[None, :]
-    at = column[None, :].to(tl.int64)
-    q_mask = (m >= 0)[:, None] & inside
-    q = tl.load(target + m[:, None] * vocab + at, mask=q_mask, other=0.0).to(COMPUTE)
-    p_mask = q_mask & (n >= 0)[:, None]
-    p = tl.load(draft + n[:, None] * vocab + at, mask=p_mask, other=0.0).to(COMPUTE)
-    if TYPES > 0:
-        r = p * tl.load(start + row, mask=real, other=0.0)[:, None]
-        for b in tl.static_range(0, TYPES - 1):
-            slope = tl.load(slopes + row * (TYPES - 1) + b, mask=real, other=0.0)[:, None]
-            r += _hat(p, q, tl.load(edges + b), tl.load(inverses + b)) * slope
-        p = tl.maximum(r, 0.0)
-    return p, q
+def _store(out, pairs, x, ROWS: tl.constexpr, SEGMENT: tl.constexpr, NARROW: tl.constexpr):
+    """out [count, segments]: the sum of x [ROWS, SEGMENT] in the place of this program's segment."""
+    row, real, _, _ = pairs
+    place = row * tl.num_programs(1) + tl.program_id(1)
+    tl.store(out + place, _fold(x, ROWS, SEGMENT, NARROW), mask=real)
 
 
 @triton.jit
 def owed_mass_kernel(
-    draft,
-    target,
-    draft_index,
-    target_index,
+    t,
     a,
     b,
-    tokens,
-    values,
-    start,
-    slopes,
-    edges,
-    inverses,
+    marks,
     out,
-    count,
-    vocab,
-    overrides,
     TYPES: tl.constexpr,
+    CHAINED: tl.constexpr,
     COMPUTE: tl.constexpr,
     ROWS: tl.constexpr,
     SEGMENT: tl.constexpr,
     LANES: tl.constexpr,
     NARROW: tl.constexpr,
 ):
-    """out [count, segments of lanes] = partial sums of (a q - b p)+, entries overridden."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    real = row < count
-    n = tl.load(draft_index + row, mask=real, other=-1)
-    m = tl.load(target_index + row, mask=real, other=-1)
-    scale_q = tl.load(a + row, mask=real, other=0.0)[:, None]
-    scale_p = tl.load(b + row, mask=real, other=0.0)[:, None]
+    """out [count, segments of lanes] = partial sums of (a T - b p)+, entries overridden."""
+    pairs = _pairs(t, ROWS)
+    scale_q, scale_p = _column(a, pairs), _column(b, pairs)
     lane = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
     total = tl.zeros((ROWS, SEGMENT), COMPUTE)
-    for low in range(0, vocab, LANES):
-        column = low + lane
-        p, q = _load(
-            draft,
-            target,
-            n,
-            m,
-            column,
-            vocab,
-            start,
-            slopes,
-            edges,
-            inverses,
-            row,
-            real,
-            TYPES,
-            COMPUTE,
-        )
+    for low in range(0, t.vocab, LANES):
+        p, q = _load(t, pairs, low + lane, TYPES, CHAINED, COMPUTE)
         owed = tl.maximum(q * scale_q - p * scale_p, 0.0)
-        for e in range(0, overrides):
-            token = tl.load(tokens + row * overrides + e, mask=real, other=-1)[:, None]
-            value = tl.load(values + row * overrides + e, mask=real, other=0.0)[:, None]
-            owed = tl.where(column[None, :] == token, value, owed)
+        total += _marked(marks, pairs, low + lane, owed)
+    _store(out, pairs, total, ROWS, SEGMENT, NARROW)
+
+
+@triton.jit
+def gap_mass_kernel(
+    t,
+    s,
+    gained,
+    lost,
+    TYPES: tl.constexpr,
+    CHAINED: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    LANES: tl.constexpr,
+    NARROW: tl.constexpr,
+):
+    """Partial sums of (s T - p)+ and of (p - s T)+, [count, segments of lanes] each."""
+    pairs = _pairs(t, ROWS)
+    scale = _column(s, pairs)
+    lane = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
+    above = tl.zeros((ROWS, SEGMENT), COMPUTE)
+    below = tl.zeros((ROWS, SEGMENT), COMPUTE)
+    for low in range(0, t.vocab, LANES):
+        p, q = _load(t, pairs, low + lane, TYPES, CHAINED, COMPUTE)
+        gap = q * scale - p
+        above += tl.maximum(gap, 0.0)
+        below += tl.maximum(-gap, 0.0)
+    _store(gained, pairs, above, ROWS, SEGMENT, NARROW)
+    _store(lost, pairs, below, ROWS, SEGMENT, NARROW)
+
+
+@triton.jit
+def layer_mass_kernel(
+    t,
+    out,
+    TYPES: tl.constexpr,
+    CHAINED: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    ROWS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    LANES: tl.constexpr,
+    NARROW: tl.constexpr,
+):
+    """out [count, segments of lanes] = partial sums of the layer after the first `layers`."""
+    pairs = _pairs(t, ROWS)
+    lane = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
+    total = tl.zeros((ROWS, SEGMENT), COMPUTE)
+    for low in range(0, t.vocab, LANES):
+        p, q = _load(t, pairs, low + lane, TYPES, CHAINED, COMPUTE)
+        owed, _ = _layer(t, pairs, t.layers, p, q)
         total += owed
-    segments = tl.num_programs(1)
-    folded = _fold(total, ROWS, SEGMENT, NARROW)
-    tl.store(out + row * segments + tl.program_id(1), folded, mask=real)
+    _store(out, pairs, total, ROWS, SEGMENT, NARROW)
 
 
 @triton.jit
 def kept_mass_kernel(
-    draft,
-    target,
-    draft_index,
-    target_index,
+    t,
     a,
     b,
     scales,
-    start,
-    slopes,
-    edges,
-    inverses,
     masses,
     partial,
-    count,
-    vocab,
     OWED: tl.constexpr,
     SCALES: tl.constexpr,
     TYPES: tl.constexpr,
+    CHAINED: tl.constexpr,
     COMPUTE: tl.constexpr,
     ROWS: tl.constexpr,
     SEGMENT: tl.constexpr,
@@ -158,45 +259,26 @@ def kept_mass_kernel(
 ):
     """Partial sums of min(p, s T), and of those of its entries that are below p, for each scale s.
 
-    T = q, or (a q - b p)+ when OWED; masses and partial are [count, SCALES, segments of lanes].
+    T is as loaded, or (a T - b p)+ when OWED; masses and partial are [count, SCALES, segments].
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    real = row < count
-    n = tl.load(draft_index + row, mask=real, other=-1)
-    m = tl.load(target_index + row, mask=real, other=-1)
-    scale_q = tl.load(a + row, mask=real, other=0.0)[:, None]
-    scale_p = tl.load(b + row, mask=real, other=0.0)[:, None]
+    pairs = _pairs(t, ROWS)
+    row, real, _, _ = pairs
+    scale_q, scale_p = _column(a, pairs), _column(b, pairs)
     g = tl.arange(0, SCALES)
     place = row[:, None] * SCALES + g[None, :]
     s = tl.load(scales + place, mask=real[:, None], other=0.0)[:, :, None]
     lane = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
     total = tl.zeros((ROWS, SCALES, SEGMENT), COMPUTE)
     below = tl.zeros((ROWS, SCALES, SEGMENT), COMPUTE)
-    for low in range(0, vocab, LANES):
-        p, q = _load(
-            draft,
-            target,
-            n,
-            m,
-            low + lane,
-            vocab,
-            start,
-            slopes,
-            edges,
-            inverses,
-            row,
-            real,
-            TYPES,
-            COMPUTE,
-        )
+    for low in range(0, t.vocab, LANES):
+        p, q = _load(t, pairs, low + lane, TYPES, CHAINED, COMPUTE)
         if OWED:
             q = tl.maximum(q * scale_q - p * scale_p, 0.0)
         covered = tl.minimum(q[:, None, :] * s, p[:, None, :])
         total += covered
         below += tl.where(covered >= p[:, None, :], 0.0, covered)
     flat: tl.constexpr = ROWS * SCALES
-    segments = tl.num_programs(1)
-    target_place = tl.reshape(place, (flat,)) * segments + tl.program_id(1)
+    target_place = tl.reshape(place, (flat,)) * tl.num_programs(1) + tl.program_id(1)
     mask = tl.reshape(tl.broadcast_to(real[:, None], (ROWS, SCALES)), (flat,))
     folded = _fold(tl.reshape(total, (flat, SEGMENT)), flat, SEGMENT, NARROW)
     tl.store(masses + target_place, folded, mask=mask)
@@ -206,15 +288,8 @@ def kept_mass_kernel(
 
 @triton.jit
 def ratio_mass_kernel(
-    draft,
-    target,
-    draft_index,
-    target_index,
-    edges,
-    inverses,
+    t,
     out,
-    count,
-    vocab,
     TYPES: tl.constexpr,
     PADDED: tl.constexpr,
     COMPUTE: tl.constexpr,
@@ -229,10 +304,8 @@ def ratio_mass_kernel(
     A program has the lanes that fold onto COLUMNS of the NARROW places of one segment, so that the
     types fit into registers; the rest of the fold, in float64, is left to the caller.
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    real = row < count
-    n = tl.load(draft_index + row, mask=real, other=-1)
-    m = tl.load(target_index + row, mask=real, other=-1)
+    pairs = _pairs(t, ROWS)
+    row, real, _, _ = pairs
     depth: tl.constexpr = SEGMENT // NARROW
     part = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     inner = tl.arange(0, depth)[:, None] * NARROW + part[None, :]
@@ -240,29 +313,14 @@ def ratio_mass_kernel(
     kind = tl.arange(0, PADDED)
     last = kind >= TYPES - 1
     known = kind < TYPES - 1
-    edge = tl.load(edges + kind, mask=known, other=0.0)[None, :, None]
-    inverse = tl.load(inverses + kind, mask=known, other=0.0)[None, :, None]
+    edge = tl.load(t.edges + kind, mask=known, other=0.0)[None, :, None]
+    inverse = tl.load(t.inverses + kind, mask=known, other=0.0)[None, :, None]
     before = (kind > 0) & (kind < TYPES)
-    edge_before = tl.load(edges + kind - 1, mask=before, other=0.0)[None, :, None]
-    inverse_before = tl.load(inverses + kind - 1, mask=before, other=0.0)[None, :, None]
+    edge_before = tl.load(t.edges + kind - 1, mask=before, other=0.0)[None, :, None]
+    inverse_before = tl.load(t.inverses + kind - 1, mask=before, other=0.0)[None, :, None]
     total = tl.zeros((ROWS, PADDED, depth * COLUMNS), COMPUTE)
-    for low in range(0, vocab, LANES):
-        p, q = _load(
-            draft,
-            target,
-            n,
-            m,
-            low + lane,
-            vocab,
-            edges,
-            edges,
-            edges,
-            edges,
-            row,
-            real,
-            0,
-            COMPUTE,
-        )
+    for low in range(0, t.vocab, LANES):
+        p, q = _load(t, pairs, low + lane, 0, False, COMPUTE)
         p, q = p[:, None, :], q[:, None, :]
         here = tl.where(last[None, :, None], 0.0, _hat(p, q, edge, inverse))
         above = tl.where((kind == 0)[None, :, None], p, _hat(p, q, edge_before, inverse_before))
@@ -273,8 +331,7 @@ def ratio_mass_kernel(
         if (depth >> i) > 1:
             x = tl.sum(tl.reshape(x, (flat, 2, (depth >> (i + 1)) * COLUMNS)), axis=1)
     x = tl.reshape(x, (ROWS, PADDED, COLUMNS))
-    segments = tl.num_programs(1)
-    place = (row[:, None] * TYPES + kind[None, :]) * segments + tl.program_id(1)
+    place = (row[:, None] * TYPES + kind[None, :]) * tl.num_programs(1) + tl.program_id(1)
     place = place[:, :, None] * NARROW + part[None, None, :]
     wanted = real[:, None, None] & (kind < TYPES)[None, :, None]
     tl.store(out + place, x, mask=wanted & (part >= 0)[None, None, :])
@@ -282,68 +339,31 @@ def ratio_mass_kernel(
 
 @triton.jit
 def segment_mass_kernel(
-    draft,
-    target,
-    draft_index,
-    target_index,
+    t,
     a,
     b,
     c,
     d,
-    tokens,
-    values,
-    start,
-    slopes,
-    edges,
-    inverses,
+    marks,
     out,
     plain,
-    count,
-    vocab,
-    overrides,
     CLIPPED: tl.constexpr,
     TYPES: tl.constexpr,
+    CHAINED: tl.constexpr,
     COMPUTE: tl.constexpr,
     ROWS: tl.constexpr,
     SEGMENT: tl.constexpr,
     NARROW: tl.constexpr,
 ):
-    """out [count, segments] = sums of W = max(T - c p, d T) over runs of SEGMENT columns.
-
-    `plain` gets those of q.
+    """out [count, segments] = sums of W = max(T' - c p, d T'), T' = (a T - b p)+, over runs of
+    SEGMENT columns. `plain` gets those of T.
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    real = row < count
-    n = tl.load(draft_index + row, mask=real, other=-1)
-    m = tl.load(target_index + row, mask=real, other=-1)
-    scale_q = tl.load(a + row, mask=real, other=0.0)[:, None]
-    scale_p = tl.load(b + row, mask=real, other=0.0)[:, None]
+    pairs = _pairs(t, ROWS)
     column = tl.program_id(1) * SEGMENT + tl.arange(0, SEGMENT)
-    p, q = _load(
-        draft,
-        target,
-        n,
-        m,
-        column,
-        vocab,
-        start,
-        slopes,
-        edges,
-        inverses,
-        row,
-        real,
-        TYPES,
-        COMPUTE,
-    )
-    weight = tl.maximum(q * scale_q - p * scale_p, 0.0)
+    p, q = _load(t, pairs, column, TYPES, CHAINED, COMPUTE)
+    weight = tl.maximum(q * _column(a, pairs) - p * _column(b, pairs), 0.0)
     if CLIPPED:
-        cover = tl.load(c + row, mask=real, other=0.0)[:, None]
-        rest = tl.load(d + row, mask=real, other=0.0)[:, None]
-        weight = tl.maximum(weight - cover * p, rest * weight)
-    for e in range(0, overrides):
-        token = tl.load(tokens + row * overrides + e, mask=real, other=-1)[:, None]
-        value = tl.load(values + row * overrides + e, mask=real, other=0.0)[:, None]
-        weight = tl.where(column[None, :] == token, value, weight)
-    place = row * tl.num_programs(1) + tl.program_id(1)
-    tl.store(out + place, _fold(weight, ROWS, SEGMENT, NARROW), mask=real)
-    tl.store(plain + place, _fold(q, ROWS, SEGMENT, NARROW), mask=real)
+        weight = tl.maximum(weight - _column(c, pairs) * p, _column(d, pairs) * weight)
+    weight = _marked(marks, pairs, column, weight)
+    _store(out, pairs, weight, ROWS, SEGMENT, NARROW)
+    _store(plain, pairs, q, ROWS, SEGMENT, NARROW)
