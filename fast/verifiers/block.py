@@ -87,24 +87,28 @@ def block_scan(
         The deepest accepted depth [B], `top` if none is; w and S there (S = 0 at a leaf).
     """
     depths = ratio.shape[1]
-    found, weight, owed = top, start, torch.zeros_like(start)
+    depth = torch.arange(1, depths + 1, device=nodes.device)
+    below, leaf = depth > top[:, None], depth == length[:, None]
+    reachable = (below & (depth <= length[:, None]) & tested[:, None]).unbind(1)
     weights, w = [], start
-    for i in range(1, depths + 1):
-        w = torch.where(i > top, (w * ratio[:, i - 1]).clamp(max=1.0), start)
+    for i in range(depths):
+        w = torch.where(below[:, i], (w * ratio[:, i]).clamp(max=1.0), start)
         weights.append(w)
-    open_ = tested
+    missing = (1 - torch.stack(weights, 1)).unbind(1) if depths else ()
+    inner = torch.where(leaf, -1, nodes[:, 1:]).unbind(1)
+    nothing = torch.zeros_like(start)
+    found, weight, owed, open_ = top, start, nothing, None
     for i in range(depths, 0, -1):
-        w = weights[i - 1]
-        reached = open_ & (i > top) & (i <= length)
-        leaf = length == i
-        h, mass = w, torch.zeros_like(w)
+        reached, w, h, mass = reachable[i - 1], weights[i - 1], weights[i - 1], nothing
+        if open_ is not None:
+            reached = reached & open_
         if i < depths:
-            needed = torch.where(reached & ~leaf, nodes[:, i], -1)
+            needed = torch.where(reached, inner[i - 1], -1)
             mass = owed_mass(law(torch.full_like(length, i), needed), w)
-            h = torch.where(leaf, w, divide(mass, mass + (1 - w)))
+            h = torch.where(leaf[:, i - 1], w, divide(mass, mass + missing[i - 1]))
         accepted = reached & (uniforms[:, i - 1] < h)
         found = torch.where(accepted, i, found)
         weight = torch.where(accepted, w, weight)
-        owed = torch.where(accepted & ~leaf, mass, owed)
-        open_ = open_ & ~accepted
+        owed = torch.where(accepted & ~leaf[:, i - 1], mass, owed)
+        open_ = found == top
     return found, weight, owed
