@@ -10,14 +10,72 @@ The marginals come out right to rounding: after the repair a row or column sum i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from draftproof.fast.paths import divide
 from torch import Tensor
 
-__all__ = ["coupling", "repaired"]
+__all__ = ["Coupled", "couple", "coupling", "repaired"]
 
 NEWTON_STEPS = 3
 SWEEPS = 2
 TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """The coupling at a node of each of [..] drafts, and what follows from it."""
+
+    edges: Tensor
+    """float64 [NT]"""
+    labels: Tensor
+    """float64 [.., J]: π"""
+    tilted: Tensor
+    """float64 [.., J]: u/T"""
+    matrix: Tensor
+    """float64 [.., NT, J]: M"""
+    posterior: Tensor
+    """float64 [.., NT, J]: the law of the label of each type."""
+    rise: Tensor
+    """float64 [.., NT]: t, the factor r/p of each type."""
+
+    def child(self, p: Tensor, q: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """π after a token of entries p, q [..], and r/p of the token; π stays if not `known`."""
+        kind, part = _type_of(p, q, self.edges)
+        at = kind[..., None, None].expand(*kind.shape, 1, self.labels.shape[-1])
+        low, high = (self.posterior.gather(-2, at + b)[..., 0, :] for b in (0, 1))
+        mixed = (1 - part)[..., None] * low + part[..., None] * high
+        total = mixed.sum(-1, keepdim=True)
+        # A type lighter than rounding may have no law of its own: its drafts keep theirs.
+        known = known[..., None] & (total > 0)
+        labels = torch.where(known, mixed / torch.where(total > 0, total, 1.0), self.labels)
+        return labels, (labels * self.tilted).sum(-1)
+
+
+def couple(
+    masses: Tensor, edges: Tensor, labels: Tensor, tilted: Tensor, weight: Tensor
+) -> Coupled:
+    """Couple the type masses [.., NT] at a node of each of [..] drafts with the labels."""
+    types, classes = masses.shape[-1], labels.shape[-1]
+    M = coupling(
+        masses.reshape(-1, types),
+        edges,
+        labels.reshape(-1, classes),
+        tilted.reshape(-1, classes),
+        weight.flatten(),
+    ).view(*masses.shape, classes)
+    posterior = divide(M, masses[..., None].expand_as(M))
+    rise = (posterior * tilted[..., None, :]).sum(-1)
+    return Coupled(edges, labels, tilted, M, posterior, rise)
+
+
+def _type_of(p: Tensor, q: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Each token as type b with probability 1-f and type b+1 with probability f: (b, f)."""
+    ratio = divide(q, p).clamp(max=edges[-1])
+    kind = (torch.searchsorted(edges, ratio, right=True) - 1).clamp(0, len(edges) - 2)
+    low = edges[kind]
+    return kind, (ratio - low) / (edges[kind + 1] - low)
 
 
 def coupling(types: Tensor, edges: Tensor, labels: Tensor, boost: Tensor, weight: Tensor) -> Tensor:

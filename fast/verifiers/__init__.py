@@ -34,13 +34,14 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
     "multipath": multipath.verify,
     "kseq_block": kseq_block.verify,
     "ranked_block": ranked_block.verify,
+    "ranked_block:stateful": ranked_block.verify_stateful,
     "spectr_gbv": spectr_gbv.verify,
     "tree_match": tree_match.verify,
 }
 """Scheme name -> verifier."""
 
-STATEFUL: frozenset[str] = frozenset({"greedy_block", "spectr_gbv"})
+STATEFUL: frozenset[str] = frozenset({"greedy_block", "ranked_block:stateful", "spectr_gbv"})
 """Schemes whose result has a carry and that take one."""
 
-ONE_LENGTH: frozenset[str] = frozenset({"multipath", "ranked_block"})
+ONE_LENGTH: frozenset[str] = frozenset({"multipath", "ranked_block", "ranked_block:stateful"})
 """Schemes that need the drafts of a block to have one length (as the K-SEQ scale of SpecTr-GBV)."""

@@ -26,13 +26,14 @@ from itertools import pairwise
 
 import torch
 from draftproof.fast.clip import Rows, ratio_masses, selected_row
-from draftproof.fast.paths import divide, first_true, rows_at
-from draftproof.fast.ranked_coupling import coupling
+from draftproof.fast.paths import divide, first_true, node_at, rows_at
+from draftproof.fast.ranked_carry import RankedCarry, draw_owed, visit
+from draftproof.fast.ranked_coupling import couple
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
 from torch import Tensor
 
-__all__ = ["CLASSES", "RATIO_TYPES", "Design", "design", "verify"]
+__all__ = ["CLASSES", "RATIO_TYPES", "Design", "design", "verify", "verify_stateful"]
 
 CLASSES = 8
 """J, the default number of labels."""
@@ -64,6 +65,87 @@ def verify(
         else made.ratio.new_zeros(batch.blocks, batch.length)
     )
     return verify_path(batch, uniforms, path, length, ratio, made.law(batch, path))
+
+
+def verify_stateful(
+    batch: Batch,
+    uniforms: Uniforms,
+    *,
+    carry: RankedCarry | None = None,
+    classes: int = CLASSES,
+    types: int = RATIO_TYPES,
+) -> Result:
+    """Select the draft of the highest label and verify its path by the greedy block rule.
+
+    `carry` is that of the previous round, which had as many `classes` and `types`. The drafts of a
+    block must have one length; blocks may differ.
+
+    Raises:
+        ValueError: no select uniforms, or a carry of another number of classes.
+    """
+    if uniforms.select is None:
+        raise ValueError("ranked_block:stateful selects a draft: select uniforms are needed")
+    b, k, length = batch.tokens.shape
+    device = batch.device
+    if carry is not None and carry.labels.shape[2] != classes:
+        raise ValueError(f"carry has {carry.labels.shape[2]} classes, not {classes}")
+    layers = carry if carry is not None else RankedCarry.empty(b, classes, device)
+    edges = edges_on(types, device)
+    every, path = torch.arange(b, device=device), torch.zeros_like(batch.roots)
+    depth = torch.zeros_like(path)
+    if k and length:
+        lengths = batch.lengths
+        laws, boosts = label_constants(k, classes, device)
+        number = (lengths > 0).sum(1).repeat_interleave(k)
+        start = layers.select(every.repeat_interleave(k))
+        start = start.with_layer(laws[number], boosts[number], lengths.flatten(), length)
+        states, tests = _greedy_tests(batch, start, edges)
+        path = highest(states[-1].labels[:, -1].view(b, k, -1), lengths > 0, uniforms.select)
+        own = every * k + path
+        uniform = uniforms.accept[every, path]
+        passed = uniform < torch.stack(tests, 1)[own]
+        inside = torch.arange(1, length + 1, device=device)
+        passed = passed & (inside <= lengths[every, path][:, None])
+        depth = (passed * inside).amax(1)
+        layers = states[0].select(own)
+        for i in range(1, length + 1):
+            layers = states[i].select(own).where(depth == i, layers)
+    node = node_at(batch, path, depth)
+    rows = rows_at(batch, node, ~layers.active().any(1))
+    token, layers = draw_owed(rows, layers, edges, uniforms.token)
+    rest = layers.shortened()
+    path = torch.where(depth > 0, path, 0)
+    return Result.of(batch, depth, path, token, rest if rest.bounds else None)
+
+
+def _greedy_tests(
+    batch: Batch, layers: RankedCarry, edges: Tensor
+) -> tuple[list[RankedCarry], list[Tensor]]:
+    """The layers [B·K] at the depths 0 .. L of each draft, and its tests h_1 .. h_L, [B·K] each.
+
+    The last layer is that of this block: with its joint ratio r_i and selected row R
+
+        h_L = min(1, r_L),   h_i = min(1, Σ (r_i T - R)+ / Σ (R - r_i T)+),   1 when r_i ≥ 1 or 0/0.
+    """
+    b, k, length = batch.tokens.shape
+    p = batch.token_probabilities(batch.draft_rows).flatten(0, 1)
+    lengths = batch.lengths.flatten()
+    every = torch.arange(b * k, device=batch.device)
+    states, tests = [layers], []
+    for i in range(length):
+        going = i < lengths
+        node, owner = _first_visits(batch, i)
+        token = batch.tokens[:, :, i]
+        tokens = token.repeat_interleave(k, 0)
+        seen = visit(rows_at(batch, node), layers, edges, tokens, owner)
+        s = layers.ratio[:, -1]
+        inner = torch.where(s >= 1, 1.0, divide(seen.gained, seen.lost, 1.0).clamp(max=1.0))
+        tests.append(torch.where(going, inner, s.clamp(max=1.0)))
+        target = seen.entries[every, :, every % k]
+        layers = layers.after(seen.made, p[:, i], target).where(going, layers)
+        states.append(layers)
+    tests.append(layers.ratio[:, -1].clamp(max=1.0))
+    return states, tests[1:]
 
 
 @dataclass(frozen=True)
@@ -135,53 +217,6 @@ def design(batch: Batch, *, classes: int = CLASSES, types: int = RATIO_TYPES) ->
     )
 
 
-@dataclass(frozen=True)
-class Coupled:
-    """The coupling at a node of each of [..] drafts, and what follows from it."""
-
-    edges: Tensor
-    """float64 [NT]"""
-    labels: Tensor
-    """float64 [.., J]: π"""
-    tilted: Tensor
-    """float64 [.., J]: u/T"""
-    matrix: Tensor
-    """float64 [.., NT, J]: M"""
-    posterior: Tensor
-    """float64 [.., NT, J]: the law of the label of each type."""
-    rise: Tensor
-    """float64 [.., NT]: t, the factor r/p of each type."""
-
-    def child(self, p: Tensor, q: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """π after a token of entries p, q [..], and r/p of the token; π stays if not `known`."""
-        kind, part = _type_of(p, q, self.edges)
-        at = kind[..., None, None].expand(*kind.shape, 1, self.labels.shape[-1])
-        low, high = (self.posterior.gather(-2, at + b)[..., 0, :] for b in (0, 1))
-        mixed = (1 - part)[..., None] * low + part[..., None] * high
-        total = mixed.sum(-1, keepdim=True)
-        # A type lighter than rounding may have no law of its own: its drafts keep theirs.
-        known = known[..., None] & (total > 0)
-        labels = torch.where(known, mixed / torch.where(total > 0, total, 1.0), self.labels)
-        return labels, (labels * self.tilted).sum(-1)
-
-
-def couple(
-    masses: Tensor, edges: Tensor, labels: Tensor, tilted: Tensor, weight: Tensor
-) -> Coupled:
-    """Couple the type masses [.., NT] at a node of each of [..] drafts with the labels."""
-    types, classes = masses.shape[-1], labels.shape[-1]
-    M = coupling(
-        masses.reshape(-1, types),
-        edges,
-        labels.reshape(-1, classes),
-        tilted.reshape(-1, classes),
-        weight.flatten(),
-    ).view(*masses.shape, classes)
-    posterior = divide(M, masses[..., None].expand_as(M))
-    rise = (posterior * tilted[..., None, :]).sum(-1)
-    return Coupled(edges, labels, tilted, M, posterior, rise)
-
-
 def highest(labels: Tensor, present: Tensor, uniforms: Tensor) -> Tensor:
     """int64 [B]: the first draft with the highest label, drawn from its law [B, K, J] with a
     uniform [B, K] for each; 0 if none is `present` [B, K]."""
@@ -196,22 +231,24 @@ def highest(labels: Tensor, present: Tensor, uniforms: Tensor) -> Tensor:
 def _masses(batch: Batch, edges: Tensor) -> Tensor:
     """float64 [B, K, L, NT]: the type masses P at each node of a draft, computed once a node."""
     b, k, length = batch.tokens.shape
-    nodes = torch.where(batch.tokens >= 0, batch.nodes[:, :k, :length], -1)
     if k == 0 or length == 0:
         return torch.zeros(b, k, length, len(edges), dtype=torch.float64, device=batch.device)
-    owner = (nodes[:, :, None] == nodes[:, None]).to(torch.int8).argmax(2)  # [B, K, L]
-    draft = torch.arange(k, device=batch.device)[:, None]
-    own = torch.where(owner == draft, nodes, -1)
-    masses = ratio_masses(rows_at(batch, own.flatten()), edges).view(b, k, length, -1)
-    return masses.gather(1, owner[..., None].expand(b, k, length, len(edges)))
+    visits = [_first_visits(batch, i) for i in range(length)]
+    nodes, owners = (torch.stack(x, 1) for x in zip(*visits, strict=True))
+    masses = ratio_masses(rows_at(batch, nodes.flatten()), edges).view(b * k, length, -1)
+    depth = torch.arange(length, device=batch.device)
+    return masses[owners, depth].view(b, k, length, -1)
 
 
-def _type_of(p: Tensor, q: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Each token as type b with probability 1-f and type b+1 with probability f: (b, f)."""
-    ratio = divide(q, p).clamp(max=edges[-1])
-    kind = (torch.searchsorted(edges, ratio, right=True) - 1).clamp(0, len(edges) - 2)
-    low = edges[kind]
-    return kind, (ratio - low) / (edges[kind + 1] - low)
+def _first_visits(batch: Batch, depth: int) -> tuple[Tensor, Tensor]:
+    """int64 [B·K] each: the inner node of each draft at a depth, -1 where an earlier draft of the
+    block has the same or there is none, and the place of the first draft that has it."""
+    b, k, _ = batch.tokens.shape
+    nodes = torch.where(batch.tokens[:, :, depth] >= 0, batch.nodes[:, :k, depth], -1)
+    first = (nodes[:, :, None] == nodes[:, None]).to(torch.int8).argmax(2)  # [B, K]
+    draft = torch.arange(k, device=batch.device)
+    block = torch.arange(b, device=batch.device)[:, None]
+    return torch.where(first == draft, nodes, -1).flatten(), (block * k + first).flatten()
 
 
 @lru_cache(maxsize=16)

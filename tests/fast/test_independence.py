@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
-from draftproof.fast.carry import Carry
 from draftproof.fast.clip import Rows, kept_mass, owed_mass, ratio_masses, smallest_scale
 from draftproof.fast.sums import LANES, row_sums
 from fast_blocks import Block, batch_of, random_block
@@ -26,8 +25,8 @@ def _uniforms(batch: Batch, seeds: torch.Tensor) -> Uniforms:
 def _fields(result: Result, block: int) -> list[torch.Tensor]:
     emitted = result.tokens[block]
     fields = [emitted[emitted >= 0], result.accepted_length[block], result.path[block]]
-    if isinstance(result.carry, Carry):
-        fields += [part[block] for part in result.carry[:3]]
+    if result.carry is not None:
+        fields += [part[block] for part in result.carry[:-1]]
     return fields
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, verify
+from draftproof.fast.ranked_coupling import coupling
 from draftproof.fast.verifiers.ranked_block import design
 from draftproof.reference import catalogue
 from draftproof.reference.chance import Replay
@@ -35,6 +36,16 @@ SIZES = [(3, 1, 3), (4, 1, 2), (3, 2, 2), (2, 3, 3), (4, 4, 1), (3, 0, 2), (3, 2
 
 def _reference_name(scheme: str) -> str:
     return "spectr" if scheme == "spectr:kseq" else scheme
+
+
+def _same_coupling(*arguments: Any) -> Any:
+    """The fast path's coupling as the reference's `couple`, on the reference's own numbers."""
+    _, *numbers = arguments
+    types, edges, labels, boost, weight = (
+        torch.tensor(x, dtype=torch.float64)
+        for x in ([float(y) for y in z] if isinstance(z, tuple) else float(z) for z in numbers)
+    )
+    return coupling(types[None], edges, labels[None], boost[None], weight[None])[0].tolist()
 
 
 def _fed_coupling(blocks: list[Block], batch: Any) -> Callable[[int], dict[str, Any]]:
@@ -73,6 +84,8 @@ def test_same_uniforms_same_tokens(
         extra: Callable[[int], dict[str, Any]] = lambda b: {}  # noqa: E731
         if scheme == "ranked_block" and drafts:
             extra = _fed_coupling(blocks, batch)
+        elif scheme == "ranked_block:stateful":
+            extra = lambda b: {"couple": _same_coupling}  # noqa: E731
         assert uniforms.select is not None
         for b, block in enumerate(blocks):
             replay = Replay(
@@ -135,6 +148,9 @@ def _after(table: dict[Prefix, Any], prefix: Prefix, length: int) -> dict[Prefix
         ("spectr_gbv", {}, (2, 2, 2, 3)),
         ("spectr_gbv", {}, (3, 2, 2, 2)),
         ("spectr_gbv", {"scale": "kseq"}, (2, 3, 2, 2)),
+        ("ranked_block:stateful", {}, (2, 2, 2, 3)),
+        ("ranked_block:stateful", {}, (2, 2, 3, 2)),
+        ("ranked_block:stateful", {"classes": 3, "types": 6}, (3, 3, 2, 2)),
     ],
 )
 def test_carries_over_rounds(
@@ -152,6 +168,7 @@ def test_carries_over_rounds(
     emitted: list[Prefix] = [()] * count
     models = [Model.table(target) for _, target in tables]
     verifier = catalogue.SCHEMES[scheme].verify
+    extra = {"couple": _same_coupling} if scheme == "ranked_block:stateful" else {}
     carry = None
     nested = 0
     for number in range(rounds):
@@ -162,16 +179,20 @@ def test_carries_over_rounds(
             blocks.append(Block(own, _after(target, prefix, length), paths))
         batch = batch_of(blocks)
         uniforms = uniforms_for(batch, number)
+        assert uniforms.select is not None
         result = verify(scheme, batch, uniforms, carry=carry, **options)
         carry = result.carry
         for b, block in enumerate(blocks):
-            replay = Replay(uniforms.accept[b].tolist(), uniforms.token[b].item())
+            replay = Replay(
+                uniforms.accept[b].tolist(), uniforms.token[b].item(), uniforms.select[b].tolist()
+            )
             outcome = verifier(
                 replay,
                 FixedDrafts(block.paths, length),
                 Model.table(tables[b][0]).after(emitted[b]),
                 models[b],
                 **options,
+                **extra,
             )
             new = tuple(int(t) for t in result.tokens[b] if t >= 0)
             assert new == (*outcome.accepted, outcome.next)
