@@ -71,6 +71,11 @@ class RankedCarry(NamedTuple):
         """bool [R, n]: the layers that modify the row at the node."""
         return (self.remaining > 0) & self.ratio.isfinite()
 
+    def joint(self) -> Tensor:
+        """float64 [R]: r of the last layer along a draft; 0 after a token that has no chance."""
+        last = self.ratio[:, -1]
+        return torch.where(last.isfinite(), last, 0.0)
+
     def where(self, chosen: Tensor, other: RankedCarry) -> RankedCarry:
         """These layers where `chosen` [R], the other ones elsewhere."""
         fields = zip(self[:-1], other[:-1], strict=True)
@@ -117,7 +122,7 @@ class Visit(NamedTuple):
     entries: Tensor
     """float64 [R, n, m]: T_0 .. T_{n-1} of m tokens."""
     gained: Tensor
-    """float64 [R]: Σ (s T - R)+ of the last layer, s its ratio, at most 1."""
+    """float64 [R]: Σ (s T - R)+ of the last layer, s its `joint` ratio, at most 1."""
     lost: Tensor
     """float64 [R]: Σ (R - s T)+"""
 
@@ -132,7 +137,7 @@ def visit(rows: Rows, layers: RankedCarry, edges: Tensor, tokens: Tensor, source
     last = len(made) - 1
     entries = rows.zeros(len(made), tokens.shape[1])
     sums = Sums(rows)
-    s = column(layers.ratio[:, last].clamp(max=1.0), rows)
+    s = column(layers.joint().clamp(max=1.0), rows)
     for part, p, q in tiles(rows):
         targets = _targets(p, q, layers, made[:last], part)
         entries[part] = _entries(targets, tokens[part])

@@ -138,13 +138,13 @@ def _greedy_tests(
         token = batch.tokens[:, :, i]
         tokens = token.repeat_interleave(k, 0)
         seen = visit(rows_at(batch, node), layers, edges, tokens, owner)
-        s = layers.ratio[:, -1]
+        s = layers.joint()
         inner = torch.where(s >= 1, 1.0, divide(seen.gained, seen.lost, 1.0).clamp(max=1.0))
         tests.append(torch.where(going, inner, s.clamp(max=1.0)))
         target = seen.entries[every, :, every % k]
         layers = layers.after(seen.made, p[:, i], target).where(going, layers)
         states.append(layers)
-    tests.append(layers.ratio[:, -1].clamp(max=1.0))
+    tests.append(layers.joint().clamp(max=1.0))
     return states, tests[1:]
 
 
