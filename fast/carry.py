@@ -13,15 +13,17 @@ Sources: Sun et al. (2403.10444, appendix on greedy block verification); the sca
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from draftproof.fast.clip import Rows, Sums, column, inverse_cdf, solve_scale, tiles
+from draftproof.fast.chain import chain_rows, settle_nothing, settle_rows
+from draftproof.fast.clip import Owed, Rows, Sums, column, draw, smallest_scale, tiles
 from draftproof.fast.paths import divide
-from draftproof.fast.sums import row_parts, row_sums
+from draftproof.fast.sums import row_parts
 from torch import Tensor
 
-__all__ = ["Carry", "chain_draw", "chain_entries", "chain_gap", "chain_scale"]
+__all__ = ["Carry", "chain_draw", "chain_entries", "chain_gap", "chain_scale", "chained"]
 
 
 class Carry(NamedTuple):
@@ -90,20 +92,48 @@ class Carry(NamedTuple):
         return Carry(ratio, cover, scale, remaining, bounds)
 
 
+def chained(rows: Rows, carry: Carry) -> Rows:
+    """The rows with those of the chain in place of the target rows; as they are, if they have one.
+
+    A pass for each layer, whose mass the next one needs; on a CPU they are one pass.
+    """
+    if rows.chain is not None or not carry.bounds:
+        return rows
+    active = carry.active()
+    # The ratio is divided out where it is above 1, so that nothing overflows.
+    r = torch.where(active, carry.ratio, 1.0)
+    top = r.clamp(min=1.0)
+    rest = (1.0 - carry.cover / carry.scale).clamp(min=0.0)
+    layers = torch.stack([r / top, carry.cover / top, rest, active.to(r.dtype)], 2)
+    layers = layers.to(rows.compute_dtype)
+    if compiled := rows.chain_kernels():
+        return replace(rows, chain=compiled.settle_chain(rows, layers))
+    settled = settle_nothing(layers)
+    for part, p, q in tiles(rows.only(active.any(1))):
+        settled[part] = settle_rows(p, q, layers[part])
+    return replace(rows, chain=settled)
+
+
 def chain_entries(rows: Rows, carry: Carry, token: Tensor) -> Tensor:
     """float64 [R, J+1]: the entry of `token` [R] in the chain before each layer, and after all."""
-    entries = rows.zeros(len(carry.bounds) + 1)
-    for part, p, q in tiles(rows):
-        entries[part] = _entries(_chain(p, q, carry, part), token[part].clamp(min=0))
-    return entries
+    rows = chained(rows, carry)
+    token = token.clamp(min=0)[:, None]
+    p = rows.draft_rows[rows.draft_index.clamp(min=0)[:, None], token].to(rows.compute_dtype)
+    p = torch.where((rows.draft_index >= 0)[:, None], p, 0)
+    q = rows.target_rows[rows.target_index.clamp(min=0)[:, None], token].to(rows.compute_dtype)
+    p = p if rows.law is None else rows.law(slice(None), p, q)
+    chain = [q] if rows.chain is None else list(chain_rows(p, q, rows.chain))
+    return torch.cat(chain, 1).to(torch.float64)
 
 
 def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
     """Σ (s T - p)+ and Σ (p - s T)+, float64 [R] each, for the row T of the chain and s [R]."""
-    sums = Sums(rows)
-    scale = column(s.clamp(max=1.0), rows)
+    rows, s = chained(rows, carry), s.clamp(max=1.0)
+    if compiled := rows.chain_kernels():
+        return compiled.gap_masses(rows, s)
+    sums, scale = Sums(rows), column(s, rows)
     for part, p, q in tiles(rows):
-        gap = _chain(p, q, carry, part)[-1] * scale[part]
+        gap = q * scale[part]
         gap -= p
         gained = row_parts(gap.relu())
         sums.put(part, torch.stack([gained, row_parts(gap.neg_().relu_())], 1))
@@ -113,50 +143,11 @@ def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
 
 def chain_scale(rows: Rows, carry: Carry, drafts: Tensor, grid: int) -> tuple[Tensor, Tensor]:
     """The smallest valid scale of the row of the chain for `drafts` [R] and its kept mass."""
-    scale = torch.ones(rows.count, dtype=torch.float64, device=rows.device)
-    kept = torch.zeros_like(scale)
-    for part, p, q in tiles(rows):
-        target = _chain(p, q, carry, part)[-1]
-        scale[part], kept[part] = solve_scale(p, target, drafts[part].to(torch.float64), grid)
-    return scale, kept
+    return smallest_scale(chained(rows, carry), drafts, grid=grid)
 
 
 def chain_draw(rows: Rows, carry: Carry, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """A token of the row of the chain, int64 [R], and its entries as `chain_entries`."""
-    token = torch.zeros(rows.count, dtype=torch.int64, device=rows.device)
-    entries = rows.zeros(len(carry.bounds) + 1)
-    for part, p, q in tiles(rows):
-        chain = _chain(p, q, carry, part)
-        token[part] = inverse_cdf(chain[-1], q, uniform[part])
-        entries[part] = _entries(chain, token[part])
-    return token, entries
-
-
-def _entries(chain: list[Tensor], token: Tensor) -> Tensor:
-    return torch.cat([row.gather(1, token[:, None]) for row in chain], 1).to(torch.float64)
-
-
-def _chain(p: Tensor, q: Tensor, carry: Carry, part: slice | Tensor) -> list[Tensor]:
-    """The rows of a tile before each layer, and after all of them.
-
-    The ratio is divided out where it is above 1, so that nothing overflows.
-    """
-    chain = [q]
-    active = carry.active()[part] if carry.bounds else None
-    for j in range(len(carry.bounds)):
-        assert active is not None
-        target, here = chain[-1], active[:, j]
-        r = torch.where(here, carry.ratio[part, j], 1.0)
-        c, top = carry.cover[part, j], r.clamp(min=1.0)
-        rest = 1 - c / carry.scale[part, j]
-        scaled = target * _column(r / top, p)
-        owed = torch.maximum(scaled - p * _column(c / top, p), scaled * _column(rest, p))
-        mass = row_sums(owed)
-        used = here & (mass > 0)
-        inverse = _column(1.0 / torch.where(used, mass, 1.0), p)
-        chain.append(torch.where(used[:, None], owed * inverse, target))
-    return chain
-
-
-def _column(values: Tensor, like: Tensor) -> Tensor:
-    return values.to(like.dtype)[:, None]
+    rows = chained(rows, carry)
+    token = draw(rows, uniform, Owed.plain(uniform))
+    return token, chain_entries(rows, carry, token)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import torch
 from draftproof.fast import kernels
+from draftproof.fast.chain import chain_row
 from draftproof.fast.sums import (
     SEGMENT,
     finish,
@@ -85,6 +86,9 @@ class Rows:
     """float64 [R, NT]: the factors of `selected_row`, for which there are kernels"""
     edges: Tensor | None = None
     """float64 [NT]: its ratio types"""
+    chain: Tensor | None = None
+    """[R, J, 4] in the compute dtype: the layers (`draftproof.fast.chain`) of the rows that take
+    the place of the target rows"""
 
     @property
     def count(self) -> int:
@@ -107,6 +111,11 @@ class Rows:
     def only(self, needed: Tensor) -> Rows:
         """The same pairs, those that are not `needed` [R] marked so."""
         return replace(self, target_index=torch.where(needed, self.target_index, -1))
+
+    def chain_kernels(self) -> kernels.ChainKernels | None:
+        """The compiled passes that make and read chains, if there are any."""
+        known = self.law is None or self.rise is not None
+        return kernels.choose_for_chain(self) if known and observer is None else None
 
     def kernels(self) -> kernels.Kernels | None:
         """The compiled passes over these rows, if there are any."""
@@ -423,6 +432,7 @@ def draw_by_segments(
     p = torch.where((rows.draft_index >= 0)[:, None], p, 0)
     every = slice(None)
     p = p if rows.law is None else rows.law(every, p, q)
+    q = q if rows.chain is None else chain_row(p, q, rows.chain)
     weights = _weights(p, q, _columns(owed, rows), every)
     if overrides is not None:
         for e in range(overrides.tokens.shape[1]):
@@ -564,7 +574,8 @@ def tiles(rows: Rows) -> Iterator[Tile]:
         raw = _rows_needed(rows)
     for part, p, q in raw:
         p, q = p.to(rows.compute_dtype), q.to(rows.compute_dtype)
-        yield part, p if rows.law is None else rows.law(part, p, q), q
+        p = p if rows.law is None else rows.law(part, p, q)
+        yield part, p, q if rows.chain is None else chain_row(p, q, rows.chain[part])
 
 
 def _rows_needed(rows: Rows) -> Iterator[Tile]:

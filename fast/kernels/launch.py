@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
+from draftproof.fast.chain import settle
 from draftproof.fast.clip import draw_by_segments
 from draftproof.fast.sums import LANES, NARROW, SEGMENT, finish, fold
 from torch import Tensor
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERPRETED",
+    "draw",
     "gap_masses",
     "kept_mass",
     "owed_mass",
@@ -117,6 +120,12 @@ def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
         enable_fp_fusion=False,
     )
     return finish(out.flatten(0, 1)).view(rows.count, types)
+
+
+def draw(rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -> Tensor:
+    """As `clip.draw`."""
+    masses, plain = segment_masses(rows, owed, overrides)
+    return draw_by_segments(rows, uniform, owed, overrides, masses, plain)
 
 
 def segment_masses(rows: Rows, owed: Owed, overrides: Overrides | None) -> tuple[Tensor, Tensor]:

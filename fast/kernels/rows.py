@@ -114,16 +114,16 @@ def _load(t, pairs, column, TYPES: tl.constexpr, CHAINED: tl.constexpr, COMPUTE:
     q = tl.load(t.target + m[:, None] * t.vocab + at, mask=q_mask, other=0.0).to(COMPUTE)
     p_mask = q_mask & (n >= 0)[:, None]
     p = tl.load(t.draft + n[:, None] * t.vocab + at, mask=p_mask, other=0.0).to(COMPUTE)
-    if CHAINED:
-        for j in range(0, t.layers):
-            owed, inverse = _layer(t, pairs, j, p, q)
-            q = owed * inverse
     if TYPES > 0:
         r = p * _column(t.start, pairs)
         for b in tl.static_range(0, TYPES - 1):
             slope = tl.load(t.slopes + row * (TYPES - 1) + b, mask=real, other=0.0)[:, None]
             r += _hat(p, q, tl.load(t.edges + b), tl.load(t.inverses + b)) * slope
         p = tl.maximum(r, 0.0)
+    if CHAINED:
+        for j in range(0, t.layers):
+            owed, inverse = _layer(t, pairs, j, p, q)
+            q = owed * inverse
     return p, q
 
 
@@ -154,7 +154,7 @@ def _fold(x, ROWS: tl.constexpr, WIDTH: tl.constexpr, NARROW: tl.constexpr):
 
 @triton.jit
 def _store(out, pairs, x, ROWS: tl.constexpr, SEGMENT: tl.constexpr, NARROW: tl.constexpr):
-    """out [count, segments]: the sum of x [ROWS, SEGMENT] in the place of this program's segment."""
+    """out [count, segments]: the sums of x [ROWS, SEGMENT], the segment of this program."""
     row, real, _, _ = pairs
     place = row * tl.num_programs(1) + tl.program_id(1)
     tl.store(out + place, _fold(x, ROWS, SEGMENT, NARROW), mask=real)

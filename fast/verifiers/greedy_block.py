@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from draftproof.fast.carry import Carry, chain_draw, chain_entries, chain_gap
+from draftproof.fast.carry import Carry, chain_draw, chain_entries, chain_gap, chained
+from draftproof.fast.clip import Rows
 from draftproof.fast.paths import divide, only_draft, row_entry, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
 from torch import Tensor
@@ -65,16 +66,16 @@ def greedy_scan(
     """
     length = batch.lengths[:, draft]
     nodes, tokens = batch.nodes[:, draft], batch.tokens[:, draft]
+    chains: list[Rows] = []
     states = [(layers, torch.ones_like(scale))]  # at depths 0 .. L; as at the top above it
     for i in range(batch.length):
         here, joint = states[-1]
         going = tested & (i >= top) & (i < length)
         node = torch.where(going, nodes[:, i], -1)
         p = row_entry(batch.draft_rows, node, tokens[:, i])
-        if layers.bounds:
-            entries = chain_entries(rows_at(batch, node), here, tokens[:, i])
-        else:
-            entries = row_entry(batch.target_rows, node, tokens[:, i])[:, None]
+        rows = chained(rows_at(batch, node), here)
+        chains.append(rows)
+        entries = chain_entries(rows, here, tokens[:, i])
         ratio = torch.where(going[:, None], here.after(entries, p), here.ratio)
         joint = torch.where(going, joint * divide(entries[:, -1], p), joint)
         states.append((here.at(ratio, going.to(torch.int64)), joint))
@@ -87,8 +88,7 @@ def greedy_scan(
         leaf = length == i
         h = s.clamp(max=1.0)
         if i < batch.length:
-            node = torch.where(reached & ~leaf, nodes[:, i], -1)
-            gained, lost = chain_gap(rows_at(batch, node), here, s)
+            gained, lost = chain_gap(chains[i].only(reached & ~leaf), here, s)
             inner = torch.where(s >= 1, 1.0, divide(gained, lost, 1.0).clamp(max=1.0))
             h = torch.where(leaf, h, inner)
         accepted = reached & (uniforms[:, i - 1] < h)

@@ -11,10 +11,11 @@ import sys
 
 import torch
 from draftproof.fast import VERIFIERS, clip, kernels, verify
+from draftproof.fast.carry import Carry, chain_draw, chain_entries, chain_gap, chain_scale, chained
 from draftproof.fast.sums import LANES
 from fast_blocks import batch_of, random_block, uniforms_for
 
-choose = kernels.choose
+choose, choose_for_chain = kernels.choose, kernels.choose_for_chain
 failures = 0
 if "--plant" in sys.argv:
     torch_path = clip._owed
@@ -29,9 +30,9 @@ if "--plant" in sys.argv:
 def compare(what: str, call: object) -> None:
     global failures
     with_kernels = call()  # type: ignore[operator]
-    kernels.choose = lambda rows: None
+    kernels.choose = kernels.choose_for_chain = lambda rows: None
     without = call()  # type: ignore[operator]
-    kernels.choose = choose
+    kernels.choose, kernels.choose_for_chain = choose, choose_for_chain
     same = all(torch.equal(one, two) for one, two in zip(with_kernels, without, strict=True))
     failures += not same
     print("same bits" if same else "DIFFERENT", what)
@@ -80,6 +81,25 @@ def passes(vocab: int, count: int, dtype: torch.dtype) -> None:
         compare(f"draw {name}, selected {at}", lambda owed=owed: [clip.draw(selected, u, owed)])
     compare(f"draw overridden {at}", lambda: [clip.draw(rows, u, clip.Owed(a, b), overrides)])
 
+    layers = 3
+    carry = Carry(
+        3 * torch.rand(count, layers, generator=generator, dtype=torch.float64),
+        torch.tensor([1.0, 1.2, 1.0], dtype=torch.float64).expand(count, layers),
+        torch.tensor([1.0, 1.5, 1.0], dtype=torch.float64).expand(count, layers),
+        torch.randint(0, 3, (count, layers), generator=generator),
+        (2, 2, 2),
+    )
+    carry.ratio[1, 1], carry.ratio[0, 2] = torch.inf, 1.0
+    token = torch.randint(0, vocab, (count,), generator=generator)
+    compare(f"chain, layers {at}", lambda: [chained(rows, carry).chain])
+    compare(f"chain, entries {at}", lambda: [chain_entries(rows, carry, token)])
+    compare(f"chain, gap {at}", lambda: chain_gap(rows, carry, a))
+    compare(
+        f"chain, gap without layers {at}", lambda: chain_gap(rows, Carry.empty(count, a.device), a)
+    )
+    compare(f"chain, draw {at}", lambda: chain_draw(rows, carry, u))
+    compare(f"chain, scale {at}", lambda: chain_scale(rows, carry, drafts, 2**20))
+
 
 for case in (
     (5, 70, torch.float32),
@@ -100,7 +120,11 @@ for scheme in sorted(VERIFIERS):
 
     def run(scheme: str = scheme, batch=batch, uniforms=uniforms):  # type: ignore[no-untyped-def]
         result = verify(scheme, batch, uniforms)
-        return [result.tokens, result.accepted_length, result.path]
+        found = [result.tokens, result.accepted_length, result.path]
+        if isinstance(result.carry, Carry):
+            result = verify(scheme, batch, uniforms, carry=result.carry)
+            found += [result.tokens, result.accepted_length, *result.carry[:4]]
+        return found
 
     compare(f"{scheme} verifies", run)
 
