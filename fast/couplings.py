@@ -10,8 +10,10 @@ none is, the token is drawn from what is owed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from draftproof.fast.clip import (
     DEFAULT_GRID,
@@ -22,16 +24,20 @@ from draftproof.fast.clip import (
     owed_mass,
     smallest_scale,
 )
+from draftproof.fast.flow_plan import few_sets, flow_plan
 from draftproof.fast.open_node import OpenNode
 from draftproof.fast.paths import divide, first_true
+from draftproof.fast.score_plan import Plan, Row, score_plan
 from torch import Tensor
 
 __all__ = [
     "Coupling",
     "Decision",
+    "canonical",
     "kseq",
     "recursive_rejection",
     "target_match",
+    "transport",
     "without_replacement",
 ]
 
@@ -44,6 +50,8 @@ class Decision(NamedTuple):
     owed: Owed
     """The weights from which the token is drawn if none is kept."""
     overrides: Overrides | None = None
+    rows: Rows | None = None
+    """The rows that the weights are made of, if they are not those of the node."""
 
 
 Coupling = Callable[..., Decision]
@@ -137,6 +145,106 @@ def without_replacement(
         node = after.where(rejected, node)
         open_ = open_ & ~kept[:, k]
     return Decision(_first_kept(kept), *node.owed())
+
+
+def transport(
+    rows: Rows, tokens: Tensor, p: Tensor, q: Tensor, alive: Tensor, uniforms: Tensor
+) -> Decision:
+    """The optimal coupling of i.i.d. drafts: the draft of the highest score, coupled maximally.
+
+    The plan is made on the host, node by node: its steps follow one from another. Source: this
+    project.
+    """
+    return _planned(score_plan, rows, tokens, alive, uniforms)
+
+
+def canonical(
+    rows: Rows, tokens: Tensor, p: Tensor, q: Tensor, alive: Tensor, uniforms: Tensor
+) -> Decision:
+    """A draft chosen by the weights of an optimal transport plan, coupled maximally.
+
+    The plan is a maximum flow, made on the host; for many sets of drafts it is that of `transport`.
+    Source: Khisti et al. (2410.18234, theorem 1).
+    """
+
+    def plan(draft_row: Row, target_row: Row, drafted: tuple[int, ...]) -> Plan:
+        few = few_sets(len(draft_row), len(drafted))
+        return (flow_plan if few else score_plan)(draft_row, target_row, drafted)
+
+    return _planned(plan, rows, tokens, alive, uniforms)
+
+
+def _planned(
+    plan: Callable[[Row, Row, tuple[int, ...]], Plan],
+    rows: Rows,
+    tokens: Tensor,
+    alive: Tensor,
+    uniforms: Tensor,
+) -> Decision:
+    """A token of the law that a plan gives to the candidates of each block, decided by one test of
+    each candidate in order (is it the token?) and one draw from the others."""
+    count = rows.count
+    kept = torch.full((count,), -1, dtype=torch.int64)
+    selected: list[Tensor] = []
+    index = torch.full((count,), -1, dtype=torch.int64)
+    nodes = (rows.draft_index.tolist(), rows.target_index.tolist())
+    every = zip(*nodes, tokens.tolist(), alive.tolist(), uniforms.tolist(), strict=True)
+    for b, (draft, target, own, going, uniform) in enumerate(every):
+        among = [k for k, one in enumerate(going) if one]
+        if target < 0 or not among:
+            continue
+        draft_row, _ = _host_row(rows.draft_rows[draft])
+        target_row, mass = _host_row(rows.target_rows[target])
+        drafted = tuple(own[k] for k in among)
+        if min(draft_row[v] for v in drafted) > 0:
+            selected_row, weights = plan(draft_row, target_row, drafted)
+        else:  # drafts that cannot be drawn are only ever given by hand
+            selected_row = np.zeros_like(draft_row)
+            weights = dict.fromkeys(drafted, 1 / len(set(drafted)))
+        law, others = _verified(selected_row, target_row, weights)
+        for k in among:
+            together = others + sum(law.values())
+            own_share = law.pop(own[k], 0.0)
+            if together > 0 and uniform[k] < own_share / together:
+                kept[b] = k
+                break
+        else:
+            index[b] = len(selected)
+            selected.append(torch.from_numpy(selected_row * mass).to(rows.compute_dtype))
+    device = rows.device
+    table = torch.stack(selected) if selected else rows.draft_rows[:1].to(rows.compute_dtype).cpu()
+    one = torch.ones(count, dtype=torch.float64, device=device)
+    gone = Overrides(torch.where(alive, tokens, -1), torch.zeros_like(uniforms))
+    owed = replace(rows, draft_rows=table.to(device), draft_index=index.to(device))
+    return Decision(kept.to(device), Owed(one, one), gone, owed)
+
+
+def _host_row(row: Tensor) -> tuple[Row, float]:
+    """A row normalised, and its sum."""
+    values = row.to(torch.float64).cpu().numpy()
+    mass = float(values.sum())
+    return values / mass, mass
+
+
+def _verified(
+    selected: Row, target: Row, weights: dict[int, float]
+) -> tuple[dict[int, float], float]:
+    """The law of the token when one of these `weights` (`selected` on average) is coupled maximally
+    with the target: the mass of each drafted token, and that of all others."""
+    owed = np.maximum(target - selected, 0.0)
+    mass = float(owed.sum())
+    if mass > 0:
+        owed /= mass
+    else:
+        owed = target
+    kept = {
+        v: weight * min(1.0, float(target[v] / selected[v])) if selected[v] > 0 else 0.0
+        for v, weight in weights.items()
+    }
+    rejected = sum(max(weight - kept[v], 0.0) for v, weight in weights.items())
+    inside = {v: float(owed[v]) for v in weights}
+    others = rejected * max(1 - sum(inside.values()), 0.0)
+    return {v: kept[v] + rejected * inside[v] for v in weights}, others
 
 
 def _first_kept(kept: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from draftproof.fast.verifiers import (
     tree_match,
 )
 
-__all__ = ["ONE_LENGTH", "STATEFUL", "VERIFIERS"]
+__all__ = ["HOST_PLANNED", "ONE_LENGTH", "STATEFUL", "VERIFIERS"]
 
 VERIFIERS: dict[str, Callable[..., Result]] = {
     "token_by_token": token_by_token.verify,
@@ -45,3 +45,7 @@ STATEFUL: frozenset[str] = frozenset({"greedy_block", "ranked_block:stateful", "
 
 ONE_LENGTH: frozenset[str] = frozenset({"multipath", "ranked_block", "ranked_block:stateful"})
 """Schemes that need the drafts of a block to have one length (as the K-SEQ scale of SpecTr-GBV)."""
+
+HOST_PLANNED: frozenset[str] = frozenset({"spectr:canonical", "spectr:transport"})
+"""Schemes whose plan is made on the host: off the CPU they synchronise at each depth, and cannot be
+captured in a CUDA graph."""

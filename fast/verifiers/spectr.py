@@ -14,9 +14,11 @@ import torch
 from draftproof.fast.clip import draw
 from draftproof.fast.couplings import (
     Coupling,
+    canonical,
     kseq,
     recursive_rejection,
     target_match,
+    transport,
     without_replacement,
 )
 from draftproof.fast.paths import draw_plain, first_true, rows_at
@@ -41,12 +43,12 @@ def spectr(coupling: Coupling, batch: Batch, uniforms: Uniforms, **options: Any)
         tokens = batch.tokens[:, :, depth]
         at = (p[:, :, depth], q[:, :, depth])
         rows = rows_at(batch, torch.where(going, node, -1))
-        kept, owed, overrides = coupling(
-            rows, tokens, *at, alive, uniforms.accept[:, :, depth], **options
-        )
+        decision = coupling(rows, tokens, *at, alive, uniforms.accept[:, :, depth], **options)
+        kept = decision.kept
         found = going & (kept >= 0)
         stopped = going & ~found
-        drawn = draw(rows.only(stopped), uniforms.token, owed, overrides)
+        left = (decision.rows or rows).only(stopped)
+        drawn = draw(left, uniforms.token, decision.owed, decision.overrides)
         token = torch.where(stopped, drawn, token)
         chosen = kept.clamp(min=0)[:, None]
         alive = alive & found[:, None] & (tokens == tokens.gather(1, chosen))
@@ -59,9 +61,11 @@ def spectr(coupling: Coupling, batch: Batch, uniforms: Uniforms, **options: Any)
 
 
 COUPLINGS: dict[str, Coupling] = {
+    "canonical": canonical,
     "kseq": kseq,
     "recursive_rejection": recursive_rejection,
     "target_match": target_match,
+    "transport": transport,
     "without_replacement": without_replacement,
 }
 """Coupling name -> coupling, for `spectr:NAME`."""

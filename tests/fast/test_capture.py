@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, Uniforms, verify
+from draftproof.fast.verifiers import HOST_PLANNED
 from fast_blocks import batch_of, random_block
 
-CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in sorted(VERIFIERS)]
+CASES: list[tuple[str, dict[str, Any]]] = [
+    (name, {}) for name in sorted(set(VERIFIERS) - HOST_PLANNED)
+]
 CASES.append(("spectr_gbv", {"scale": "kseq"}))
 
 
@@ -43,6 +46,14 @@ def test_no_value_is_read(scheme: str, options: dict[str, Any]) -> None:
     if result.carry is not None:
         again = verify(scheme, batch, uniforms, carry=result.carry, validate=False, **options)
         assert len(again.carry.bounds) > len(result.carry.bounds)
+
+
+@pytest.mark.parametrize("scheme", sorted(HOST_PLANNED))
+def test_a_plan_on_the_host_is_known(scheme: str) -> None:
+    batch = batch_of([random_block(random.Random(1), 3, 2, 2)])
+    uniforms = Uniforms.from_generator(None, batch)
+    with pytest.raises(NotImplementedError, match="meta"):
+        verify(scheme, _on_meta(batch), _on_meta(uniforms), validate=False)
 
 
 def test_a_read_would_be_seen() -> None:

@@ -11,6 +11,7 @@ import torch
 from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
 from draftproof.fast.clip import Rows, owed_mass, ratio_masses, smallest_scale
 from draftproof.fast.sums import LANES
+from draftproof.fast.verifiers import HOST_PLANNED
 from fast_blocks import batch_of, random_block, uniforms_for
 
 pytestmark = pytest.mark.gpu
@@ -63,7 +64,9 @@ def test_masses_have_the_bits_of_the_cpu(vocab: int) -> None:
     assert (smallest_scale(there, n.cuda())[0].cpu() - scale).abs().max() <= 2.0**-19
 
 
-@pytest.mark.parametrize(("scheme", "options"), CASES)
+@pytest.mark.parametrize(
+    ("scheme", "options"), [case for case in CASES if case[0] not in HOST_PLANNED]
+)
 def test_a_call_is_captured_in_a_cuda_graph(scheme: str, options: dict[str, Any]) -> None:
     batch, uniforms = (_moved(x, "cuda") for x in _case(scheme, 4))
 
