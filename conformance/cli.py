@@ -13,7 +13,16 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 __all__ = ["main"]
 
@@ -89,6 +98,19 @@ def _checks(value: str | None) -> list[str]:
     return [name for name in CHECKS if name in wanted]
 
 
+def _instance(given: str) -> Any:
+    """An instance from a file, or from its JSON, as a report prints it."""
+    from draftproof.reference.instance import instance_from_json, read_instance
+
+    if not given.lstrip().startswith("{"):
+        return read_instance(given)
+    try:
+        data = json.loads(given)
+    except ValueError as error:
+        raise ValueError(f"--instance is not valid JSON: {error}") from None
+    return instance_from_json(data)
+
+
 @click.command()
 @click.argument("subjects", metavar="SUBJECT...", nargs=-1, required=True)
 @click.option("--scheme", "schemes", multiple=True, help="Only this scheme (may be repeated).")
@@ -96,7 +118,7 @@ def _checks(value: str | None) -> list[str]:
 @click.option("--budget", type=click.FloatRange(min=0.1), help="Seconds for each scheme [15].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the run [0].")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="With this many seeds [1].")
-@click.option("--instance", "instance_file", type=click.Path(), help="Only on this instance.")
+@click.option("--instance", "given_instance", metavar="FILE|JSON", help="Only on this instance.")
 @click.option("--json", "json_file", type=click.Path(), help="Write the verdicts.")
 @click.option("--junit", "junit_file", type=click.Path(), help="Write JUnit XML.")
 @click.option("--html", "html_file", type=click.Path(), help="Write one self-contained page.")
@@ -111,7 +133,7 @@ def check(
     budget: float | None,
     seed: int,
     repeat: int,
-    instance_file: str | None,
+    given_instance: str | None,
     json_file: str | None,
     junit_file: str | None,
     html_file: str | None,
@@ -133,7 +155,7 @@ def check(
     from draftproof.conformance.report import print_report, write_reports
     from draftproof.conformance.verdict import exit_code
     from draftproof.reference.catalogue import find
-    from draftproof.reference.instance import instance_to_json, read_instance
+    from draftproof.reference.instance import instance_to_json
 
     wanted = _checks(checks)
     instance = None
@@ -142,8 +164,8 @@ def check(
             environment(subject)
         for scheme in schemes:
             find(scheme)
-        if instance_file:
-            instance = instance_to_json(read_instance(instance_file))
+        if given_instance:
+            instance = instance_to_json(_instance(given_instance))
             if checks is None:
                 wanted = ["exact sweep", "statistical"]
     except ValueError as error:
@@ -177,6 +199,21 @@ def check(
         summary_file=summary_file,
     )
     sys.exit(exit_code(report.verdicts))
+
+
+class _Doing(ProgressColumn):
+    """What a subject is asked right now: a long check, or the shrinking after it, is seen to go on.
+
+    Subjects of a cluster's workers are not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+
+    def render(self, task: Any) -> Text:
+        from draftproof.conformance.guard import doing
+
+        return Text(doing(), style="dim")
 
 
 def _run(
@@ -234,18 +271,20 @@ def _run(
     finished = []
     try:
         with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            _Doing(),
             console=console,
             transient=True,
+            expand=True,
         ) as bar:
             line = bar.add_task("checking", total=len(tasks))
             for task, result in run_campaign(tasks, jobs=jobs, backend=backend, results=results):
                 finished.append((task, result))
-                said = f"{task.subject} {task.scheme}: {task.check} {result.status}"
-                bar.update(line, advance=1, description=f"{said:<60.60}")
+                said = f"{task.scheme}: {task.check} {result.status}"
+                bar.update(line, advance=1, description=f"{said:<40.40}")
     except ValueError as error:
         raise _BadInput(str(error)) from None
     except KeyboardInterrupt:

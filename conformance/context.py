@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -82,6 +84,29 @@ class Context:
                 for temperature in tempered:
                     at, shown = fixtures.tempered(instance, temperature)
                     yield Table(at, shown, float(temperature))
+
+    def takes(self, instance: Instance) -> bool:
+        """Whether the scheme and the subject are made for an instance of this shape."""
+        low, high = self.scheme.drafts
+        count, most = instance.drafts, fixtures.longest(self.scheme)
+        if count < low or (high is not None and count > high):
+            return False
+        if most is not None and instance.length > most:
+            return False
+        siblings = count
+        if instance.draft_law == "without_replacement" and instance.length:
+            siblings = sum(chance != 0 for chance in instance.draft_rows[()])
+        if siblings < count:
+            return False
+        if len(set(instance.paths)) < len(instance.paths):
+            return False
+        return self.declaration.allows(count, instance.length, instance.vocab)
+
+    def rerun(self, instance: dict[str, Any]) -> str:
+        """The command that tests the subject on one instance again."""
+        told = shlex.quote(json.dumps(instance, separators=(",", ":")))
+        subject = shlex.quote(self.name)
+        return f"draftproof check {subject} --scheme {self.scheme.name} --instance {told}"
 
     def large_instances(self) -> Iterable[Instance]:
         """Instances with too many drafts for that."""

@@ -24,7 +24,7 @@ from typing import Any
 
 from draftproof.conformance.subject import SubjectError
 
-__all__ = ["WATCH", "Guard", "guard_for"]
+__all__ = ["WATCH", "Guard", "doing", "guard_for"]
 
 WATCH = struct.Struct("dd240s")
 """Start of the current call (monotonic clock, 0 when idle), its limit in seconds, what it is."""
@@ -108,12 +108,13 @@ class Guard:
             return self._in.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._process.wait()
-            doing = self._doing()[2] or "between calls"
+            begun, _, last_call = self._doing()
+            call = last_call if begun else "between calls"
             self.stop()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
             last = self.output(300).strip().splitlines()[-1:]
             said = f"; its last words: {last[0]}" if last else ""
-            raise SubjectError("crash", f"the process ended with {how} ({doing}){said}") from None
+            raise SubjectError("crash", f"the process ended with {how} ({call}){said}") from None
         except BaseException:
             self.stop()
             raise
@@ -125,9 +126,9 @@ class Guard:
 
     def _look(self, memory_limit: float) -> None:
         assert self._process is not None
-        begun, limit, doing = self._doing()
+        begun, limit, call = self._doing()
         if begun and time.monotonic() - begun > limit:
-            raise SubjectError("timeout", f"no answer within {limit:g} s ({doing})")
+            raise SubjectError("timeout", f"no answer within {limit:g} s ({call})")
         with contextlib.suppress(OSError, ValueError, IndexError):  # only Linux has /proc
             pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
             used = pages * os.sysconf("SC_PAGE_SIZE") / 2**30
@@ -135,6 +136,22 @@ class Guard:
                 raise SubjectError(
                     "memory", f"memory grew to {used:.1f} GiB, the limit is {memory_limit:g} GiB"
                 )
+
+
+def doing() -> str:
+    """What a subject of this process is asked right now, with how long that has taken: the longest
+    of them; empty when none is."""
+    calls = []
+    for guard in list(_RUNNING):
+        with contextlib.suppress(OSError, ValueError, AttributeError, struct.error):
+            begun, _, said = guard._doing()
+            if said:
+                calls.append((begun or time.monotonic(), said))
+    if not calls:
+        return ""
+    begun, said = min(calls)
+    seconds = time.monotonic() - begun
+    return said if seconds < 2 else f"{said}, {seconds:.0f} s"
 
 
 _own = threading.local()

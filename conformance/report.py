@@ -161,7 +161,6 @@ def print_report(report: Report, console: Console | None = None) -> None:
                 Text.assemble((f"{v.subject} {v.scheme}: ", "bold"), v.reason), soft_wrap=True
             )
         if v.verdict == "biased" and (found := v.counterexample) is not None:
-            console.print(f"  input: {json.dumps(found.instance)}", soft_wrap=True, markup=False)
             for line in _two_laws(found):
                 console.print(line, soft_wrap=True, markup=False, highlight=False)
             if found.command:
@@ -173,20 +172,55 @@ def print_report(report: Report, console: Console | None = None) -> None:
 def _two_laws(found: Counterexample) -> list[str]:
     """The target's law beside the subject's, where they differ most first."""
     laws = (found.target_law, found.subject_law)
-    sides = [{_label(o): str(o["probability"]) for o in law} for law in laws]
-    both = {**sides[0], **sides[1]}
-    rows = [(label, sides[0].get(label, "0"), sides[1].get(label, "0")) for label in both]
+    sides = [{_label(o): o for o in law} for law in laws]
+    nothing: Outcome = {"probability": "0"}
+    rows = []
+    for label in {**sides[0], **sides[1]}:
+        target, subject = (side.get(label, nothing) for side in sides)
+        apart = abs(rational(target["probability"]) - rational(subject["probability"]))
+        mark = " *" if _differs(target, subject) else ""
+        rows.append((apart, label, str(target["probability"]), _said(subject) + mark))
     if not rows:
         return []
-    rows.sort(key=lambda row: -abs(rational(row[1]) - rational(row[2])))
-    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
-    lines = [f"  {'law':<{widths[0] + 5}}{'target':>{max(widths[1], 6)}}   subject"]
-    for label, target, subject in rows[:_MOST_LINES]:
-        mark = "" if target == subject else " *"
-        lines.append(f"       {label:<{widths[0]}}{target:>{max(widths[1], 6)}}   {subject}{mark}")
+    rows.sort(key=lambda row: -row[0])
+    first = max(len(row[1]) for row in rows)
+    second = max(6, *(len(row[2]) for row in rows))
+    lines = [f"  {'law':<{first + 5}}{'target':>{second}}   subject"]
+    lines += [
+        f"       {row[1]:<{first}}{row[2]:>{second}}   {row[3]}" for row in rows[:_MOST_LINES]
+    ]
     if len(rows) > _MOST_LINES:
         lines.append(f"       .. and {len(rows) - _MOST_LINES} more in --json")
+    if how := _estimated(found):
+        lines.append(f"  {how}")
     return lines
+
+
+def _said(outcome: Outcome) -> str:
+    """A probability: exact, or a frequency with its bounds."""
+    if "low" not in outcome:
+        return str(outcome["probability"])
+    frequency = float(rational(outcome["probability"]))
+    return f"{frequency:.4f} ({outcome['low']:.4f} to {outcome['high']:.4f})"
+
+
+def _differs(target: Outcome, subject: Outcome) -> bool:
+    """Whether the subject's probability is another one, beyond its bounds where estimated."""
+    if "low" not in subject:
+        return str(target["probability"]) != str(subject["probability"])
+    wanted = float(rational(target["probability"]))
+    return not subject["low"] <= wanted <= subject["high"]
+
+
+def _estimated(found: Counterexample) -> str:
+    """How the subject's law is known, where it is not exact."""
+    if found.exact or not found.samples:
+        return ""
+    return (
+        f"The target's law is exact. The subject's is estimated from {found.samples:,} fresh "
+        f"blocks; all bounds hold with probability 0.999. Total variation at least "
+        f"{found.at_least}, with probability 1 - 1e-9."
+    )
 
 
 # ---- JUnit XML -----------------------------------------------------------------------------------
@@ -254,6 +288,7 @@ def _details(counterexample: Counterexample | None) -> str:
     return "\n".join(
         (
             f"total variation {_number(counterexample.total_variation, counterexample.exact)}",
+            *filter(None, [_estimated(counterexample)]),
             f"instance: {json.dumps(counterexample.instance)}",
             f"target law: {json.dumps(counterexample.target_law)}",
             f"subject law: {json.dumps(counterexample.subject_law)}",
@@ -286,7 +321,8 @@ def to_markdown(report: Report) -> str:
         lines += ["", f"<details><summary>{_cell(v.subject)} {_cell(v.scheme)}</summary>", ""]
         lines.append(_cell(v.reason))
         if (found := v.counterexample) is not None:
-            lines += ["", *_fenced(json.dumps(found.instance, indent=1), "json")]
+            lines += ["", *_fenced("\n".join(_two_laws(found)), "text")]
+            lines += ["", *_fenced(json.dumps(found.instance), "json")]
             if found.command:
                 lines += ["", *_fenced(found.command, "sh")]
         lines += ["", "</details>"]
@@ -411,11 +447,12 @@ _LEGEND = (
 def _counterexample(found: Counterexample) -> str:
     instance = found.instance
     size = f"V = {instance['vocab']}, K = {instance['drafts']}, L = {instance['length']}"
-    how = "exact" if found.exact else "observed frequencies"
+    how = "exact" if found.exact else "estimated"
     smallest = "the smallest that was found, " if found.smallest else ""
     parts = [
         f"<h3>Counterexample ({smallest}{size})</h3>",
-        f"<p>Total variation <b>{_text(_number(found.total_variation, found.exact))}</b> ({how}).",
+        f"<p>Total variation <b>{_text(_number(found.total_variation, found.exact))}</b> ({how}). "
+        f"{_text(_estimated(found))}</p>",
     ]
     if found.command:
         parts.append(f"<p>Reproduce with</p><pre>{_text(found.command)}</pre>")

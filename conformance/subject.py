@@ -329,6 +329,22 @@ class Result(NamedTuple):
     next_token: Ints
     """[B]: the correction or the bonus."""
     carry: Any = None
+    tokens: Ints | None = None
+    """[B, L+1], -1 after the last: what was emitted, where the subject says so itself. It may then
+    differ from the accepted drafts, which is a fault that the law of these tokens shows."""
+
+    def accepted(self, drafts: Ints) -> Ints:
+        """[B, L]: the accepted tokens of drafts [B, K, L], -1 beyond the accepted length."""
+        size, count, length = drafts.shape
+        if self.tokens is not None:
+            taken = self.tokens[:, :length]
+        elif count:
+            taken = drafts[np.arange(size), self.path]
+        else:
+            taken = np.full((size, length), -1, dtype=np.int64)
+        keep = np.arange(length)[None, :] < self.accepted_length[:, None]
+        found: Ints = np.where(keep, taken, -1)
+        return found
 
 
 class Subject(Protocol):
@@ -397,12 +413,29 @@ def call(subject: Any, batch: Batch, declaration: Declaration | None = None) -> 
 def one_by_one(subject: Any, batch: Batch) -> Result:
     """The answers of a subject that offers `verify_one`, collected."""
     answers = [subject.verify_one(batch.block(b)) for b in range(batch.size)]
-    carries = [_carry(answer) for answer in answers]
+    carries = [_optional(answer, "carry") for answer in answers]
     lengths, paths, tokens = (
         np.array([_scalar(a, name, b) for b, a in enumerate(answers)])
         for name in ("accepted_length", "path", "next_token")
     )
-    return Result(lengths, paths, tokens, None if all(c is None for c in carries) else carries)
+    carry = None if all(c is None for c in carries) else carries
+    return Result(lengths, paths, tokens, carry, _stacked(answers, batch.shape[2] + 1))
+
+
+def _stacked(answers: list[Any], width: int) -> Ints | None:
+    """The tokens of single blocks as one array, padded by -1; None where none has any."""
+    given = [_optional(answer, "tokens") for answer in answers]
+    if all(tokens is None for tokens in given):
+        return None
+    stacked = np.full((len(given), width), -1, dtype=np.int64)
+    for b, tokens in enumerate(given):
+        row = _plain([] if tokens is None else tokens)
+        if row.ndim != 1 or len(row) > width:
+            raise SubjectError(
+                "shape", f"tokens of block {b} has shape {row.shape}, not at most ({width},)"
+            )
+        stacked[b, : len(row)] = row
+    return stacked
 
 
 def _scalar(answer: Any, name: str, b: int) -> Any:
@@ -427,8 +460,8 @@ def _field(answer: Any, name: str) -> Any:
     )  # fmt: skip
 
 
-def _carry(answer: Any) -> Any:
-    return answer.get("carry") if isinstance(answer, Mapping) else getattr(answer, "carry", None)
+def _optional(answer: Any, name: str) -> Any:
+    return answer.get(name) if isinstance(answer, Mapping) else getattr(answer, name, None)
 
 
 def _plain(value: Any) -> NDArray[Any]:
@@ -474,7 +507,41 @@ def checked(answer: Any, batch: Batch) -> Result:
     _in_range(
         "accepted_length", arrays["accepted_length"], available + 1, "allowed values number {}"
     )
-    return Result(**arrays, carry=_carry(answer))
+    tokens = _emitted(_optional(answer, "tokens"), batch, arrays)
+    return Result(**arrays, carry=_optional(answer, "carry"), tokens=tokens)
+
+
+def _emitted(given: Any, batch: Batch, arrays: Mapping[str, Ints]) -> Ints | None:
+    """The emitted tokens [B, L+1], held to the accepted lengths and the next tokens."""
+    if given is None:
+        return None
+    tokens, (size, _, length, vocab) = _plain(given), batch.shape
+    if tokens.shape != (size, length + 1) or tokens.dtype.kind not in "iu":
+        raise SubjectError(
+            "shape",
+            f"tokens has shape {tokens.shape} and dtype {tokens.dtype}, not integers "
+            f"{(size, length + 1)}",
+        )
+    emitted: Ints = tokens.astype(np.int64)
+    accepted = arrays["accepted_length"]
+    places = np.arange(length + 1)[None, :]
+    inside = places <= accepted[:, None]
+    wrong = np.argwhere(inside & ((emitted < 0) | (emitted >= vocab)))
+    if len(wrong):
+        b, i = wrong[0]
+        raise SubjectError(
+            "range", f"tokens[{b}, {i}] is {emitted[b, i]}, out of range: the vocabulary has "
+            f"{vocab} ids and {accepted[b]} drafts were accepted"
+        )  # fmt: skip
+    last = emitted[np.arange(size), accepted]
+    unequal = np.flatnonzero(last != arrays["next_token"])
+    if len(unequal):
+        b = int(unequal[0])
+        raise SubjectError(
+            "range", f"tokens[{b}, {accepted[b]}] is {last[b]}, next_token[{b}] is "
+            f"{arrays['next_token'][b]}"
+        )  # fmt: skip
+    return emitted
 
 
 def _in_range(name: str, values: Ints, bounds: Ints, what: str) -> None:

@@ -221,13 +221,7 @@ class Table:
 
     def accepted_tokens(self, tuples: Ints, result: Result) -> Ints:
         """[N, L]: the accepted tokens, -1 beyond the accepted length."""
-        n = len(tuples)
-        out = np.full((n, self.length), -1, dtype=np.int64)
-        if self.drafts and self.length:
-            path = self.tokens[tuples, result.path]
-            keep = np.arange(self.length)[None, :] < result.accepted_length[:, None]
-            out = np.where(keep, path, -1)
-        return out
+        return result.accepted(self.tokens[tuples])
 
     def strings(self, generator: np.random.Generator, tuples: Ints, result: Result) -> Ints:
         """[N]: numbers of the emitted strings, continued from the target to L + 1 tokens."""

@@ -33,9 +33,9 @@ class _Worker:
         self._subjects: dict[str, tuple[Any, Declaration]] = {}
 
     def note(self, description: str, limit: float) -> None:
-        """Note that a call begins (or, with no description, has ended)."""
+        """Note that a call begins (or, with no description, has ended; what it was stays)."""
         begun = time.monotonic() if description else 0.0
-        text = description.encode()[: WATCH.size - 16]
+        text = description.encode()[: WATCH.size - 16] or WATCH.unpack(self._watch[:])[2]
         self._watch[: WATCH.size] = WATCH.pack(begun, limit, text)
 
     def subject(self, spec: str) -> tuple[Any, Declaration]:

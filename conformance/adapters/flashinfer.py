@@ -6,6 +6,7 @@ Follows the signature of FlashInfer 0.7.4, `flashinfer.sampling.chain_speculativ
 from __future__ import annotations
 
 import importlib.util
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from draftproof.conformance.adapters.unpacked import choose
 from draftproof.conformance.subject import Batch, Result, Unavailable
 
 __all__ = ["create"]
-
-VERSION = "0.7.4"
 
 
 class _Chain:
@@ -34,7 +33,7 @@ class _Chain:
         self._sample = chain_speculative_sampling
         self.declaration = {
             "name": "flashinfer:chain",
-            "version": VERSION,
+            "version": version("flashinfer-python"),
             "schemes": ["token_by_token"],
             "drafts": [1, 1],
             "length": [1, None],

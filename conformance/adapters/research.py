@@ -32,7 +32,7 @@ from unittest import mock
 
 import numpy as np
 from draftproof.conformance.adapters.sglang import single_precision
-from draftproof.conformance.adapters.unpacked import engine_path, load
+from draftproof.conformance.adapters.unpacked import engine_path, load, version_of
 from draftproof.conformance.adapters.vllm import seeds_and_positions
 from draftproof.conformance.subject import Batch, Block, Result, Unavailable
 
@@ -117,7 +117,7 @@ class _GptFast:
         stubbed = {"model", "tokenizer"}
         self._module: Any = load(root, {"generate": "generate.py"}, stubbed=stubbed)["generate"]
         self.declaration = _declaration(
-            "gpt-fast", "32971d3", ["token_by_token"],
+            "gpt-fast", version_of(root, "32971d3"), ["token_by_token"],
             "generate.py, speculative_decode; the drafts are handed in; accepts iff not u > ratio",
             known=["at u = 0"],
         )  # fmt: skip
@@ -159,7 +159,7 @@ class _LayerSkip:
         self._decode = self._module.decode_next_token
         self._module.crop_past_key_values = lambda *_: None
         self.declaration = _declaration(
-            "LayerSkip", "f42c669", ["token_by_token"],
+            "LayerSkip", version_of(root, "f42c669"), ["token_by_token"],
             "self_speculation_generator.py, single_step_speculation; divides by draft rows",
             known=["draft probability 0"],
         )  # fmt: skip
@@ -204,7 +204,7 @@ class _Lucidrains:
         stubbed = {"speculative_decoding", "beartype"}
         self._module: Any = load(root, {name: file}, stubbed=stubbed)[name]
         self.declaration = _declaration(
-            "lucidrains/speculative-decoding", "72171ac", ["token_by_token"],
+            "lucidrains/speculative-decoding", version_of(root, "72171ac"), ["token_by_token"],
             "speculative_decoding.py, speculative_decoding, one round; accepts iff not u > ratio",
             known=["at u = 0"],
         )  # fmt: skip
@@ -251,7 +251,7 @@ class _Eagle:
         name = "eagle.model.utils"
         self._module: Any = load(root, {name: "eagle/model/utils.py"}, stubbed={"eagle"})[name]
         self.declaration = _declaration(
-            "EAGLE", "cb7e084", ["tree_match"],
+            "EAGLE", version_of(root, "cb7e084"), ["tree_match"],
             "eagle/model/utils.py, evaluate_posterior; accepts iff u <= ratio",
             drafts=[1, None], draft_law="deterministic", known=["at u = 0"],
         )  # fmt: skip
@@ -292,12 +292,12 @@ class _Sequoia:
         self._class = loaded["Tree.SpecTree"].SpecTree
         self._residual = loaded["utils"].get_residual
         self.declaration = _declaration(
-            "Sequoia", "0ff3ff7", ["recursive_rejection"],
+            "Sequoia", version_of(root, "0ff3ff7"), ["recursive_rejection"],
             "Tree/SpecTree.py, SpecTree.verify on a fake engine; the drafts are handed in",
             drafts=[1, None], length=[1, 1], draft_law="without_replacement",
         )  # fmt: skip
 
-    def verify_one(self, block: Block) -> dict[str, int]:
+    def verify_one(self, block: Block) -> dict[str, Any]:
         import torch
 
         assert block.accept_uniforms is not None
@@ -311,8 +311,13 @@ class _Sequoia:
             return _logs(padded)
 
         target = wide(np.concatenate([block.target_rows[:1, 0], block.target_rows[:, 1]]))
+        kept: list[int] = []  # positions of accepted nodes, as the engine tells its caches
+
+        def gather(positions: list[int], _: int) -> None:
+            kept[:] = positions
+
         cache = SimpleNamespace(
-            engine=SimpleNamespace(kv_cache=SimpleNamespace(gather_kv_incremental=lambda *_: None))
+            engine=SimpleNamespace(kv_cache=SimpleNamespace(gather_kv_incremental=gather))
         )
         tree = self._class.__new__(self._class)
         tree.__dict__.update(
@@ -333,10 +338,8 @@ class _Sequoia:
         with _driven([], block.token_uniform):
             tokens, *_ = tree.verify()
         emitted = [int(t) - self.SHIFT for t in tokens[1:]]
-        if len(emitted) == 2 and emitted[0] in drafts:
-            return _answer(emitted, drafts.index(emitted[0]))
-        # A first token that no draft has cannot be told as accepted.
-        return _answer(emitted[:1])
+        # What the engine emits, whatever it accepted.
+        return {**_answer(emitted, kept[0] - 1 if kept else 0), "tokens": emitted}
 
 
 class _RecurrentDrafter:
@@ -350,7 +353,7 @@ class _RecurrentDrafter:
             more |= {"drafts": [1, 3], "draft_law": "deterministic", "graded_laws": ["tokens"]}
         scheme = "tree_match" if beams else "token_by_token"
         name = "recurrent drafter" + (" (beams)" if beams else "")
-        self.declaration = _declaration(name, "bd8586b", [scheme], **more)
+        self.declaration = _declaration(name, version_of(root, "bd8586b"), [scheme], **more)
 
     def verify(self, batch: Batch) -> Result:
         """The project's own batch of beams; slot 0 is the token before the drafts."""
@@ -406,7 +409,7 @@ class _VllmAscendBlock:
         self._uniforms: Any = None
         self.token: Any = None
         self.declaration = _declaration(
-            "vllm-ascend (block, torch path)", "182b75e", ["block"],
+            "vllm-ascend (block, torch path)", version_of(root, "182b75e"), ["block"],
             "sample/rejection_sampler.py, rejection_sample with enable_block_verify",
             length=[3, None], bonus="supplied",
         )  # fmt: skip
@@ -507,7 +510,8 @@ class _Vllm085:
         self._sampler.init_tensors("cpu", "cpu")
         self.declaration = _declaration(
             "vLLM 0.8.5 " + ("TypicalAcceptanceSampler" if typical else "RejectionSampler"),
-            "0.8.5", ["token_by_token"], f"{layers}.{last}, forward, behind stubs",
+            version_of(root, "0.8.5"), ["token_by_token"],
+            f"{layers}.{last}, forward, behind stubs",
             uniforms=False, bonus="supplied", lossless=not typical,
             request_seeds=not typical,
         )  # fmt: skip

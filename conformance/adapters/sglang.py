@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from draftproof.conformance.adapters.unpacked import (
     how_triton_runs,
     interpreted_triton,
     load,
+    version_of,
 )
 from draftproof.conformance.subject import Batch, Result, Unavailable
 from numpy.typing import NDArray
@@ -65,7 +67,7 @@ class _Chain:
         self._sample = _modules(name)[name].chain_speculative_sampling_triton
         self.declaration = {
             "name": "sglang:chain",
-            "version": VERSION,
+            "version": version_of(engine_path("DRAFTPROOF_SGLANG", "SGLang"), VERSION),
             "schemes": ["token_by_token", "block"],
             "drafts": [1, 1],
             "length": [1, None],
@@ -131,7 +133,7 @@ class _Blockwise:
         self._triton = triton
         self.declaration = {
             "name": f"sglang:blockwise-{kind}",
-            "version": VERSION,
+            "version": version_of(engine_path("DRAFTPROOF_SGLANG", "SGLang"), VERSION),
             "schemes": ["token_by_token"],
             "drafts": [1, 1],
             "length": [1, None],
@@ -188,7 +190,7 @@ class _Tree:
         self._sample = tree_speculative_sampling_target_only
         self.declaration = {
             "name": "sglang:tree",
-            "version": VERSION,
+            "version": version("sglang"),
             "schemes": ["tree_match"],
             "length": [1, None],
             "drafts": [1, None],

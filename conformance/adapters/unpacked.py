@@ -15,6 +15,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ __all__ = [
     "how_triton_runs",
     "interpreted_triton",
     "load",
+    "version_of",
 ]
 
 # Triton chooses its interpreter when it is imported, so this must be set before Python starts.
@@ -214,6 +216,22 @@ def engine_path(variable: str, engine: str) -> Path:
     if not path.is_dir():
         raise Unavailable(f"{variable} is {value!r}, which is not a folder")
     return path
+
+
+def version_of(root: Path, adapted: str) -> str:
+    """The commit of a checkout or the version of an unpacked wheel; where neither can be read, the
+    one that the adapter was written for, and that it is assumed."""
+    for info in root.glob("*.dist-info"):
+        return info.name.removesuffix(".dist-info").rpartition("-")[2]
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "rev-parse", "--short=7", "HEAD"]
+        try:
+            return subprocess.run(
+                command, capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            pass
+    return f"{adapted} (assumed)"
 
 
 def interpreted_triton() -> dict[str, Any]:

@@ -23,6 +23,7 @@ from draftproof.conformance.adapters.unpacked import (
     how_triton_runs,
     interpreted_triton,
     load,
+    version_of,
 )
 from draftproof.conformance.subject import Batch, Result
 
@@ -55,7 +56,7 @@ class _V1:
         self._sample = loaded["vllm.v1.sample.rejection_sampler"].rejection_sample
         self.declaration = {
             "name": "vllm:v1",
-            "version": VERSION,
+            "version": version_of(engine_path("DRAFTPROOF_VLLM", "vLLM"), VERSION),
             "schemes": ["token_by_token"],
             "drafts": [1, 1],
             "length": [1, 128],
@@ -126,7 +127,7 @@ class _Runner:
         self._temperature = loaded["vllm.v1.worker.gpu.sample.gumbel"].apply_temperature
         self.declaration = {
             "name": "vllm:runner",
-            "version": VERSION,
+            "version": version_of(engine_path("DRAFTPROOF_VLLM", "vLLM"), VERSION),
             "schemes": ["token_by_token", "block"],
             "drafts": [1, 1],
             "length": [1, 128],

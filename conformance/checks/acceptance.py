@@ -34,7 +34,7 @@ def run(context: Context) -> CheckResult:
     size, call = 256, 0
     while True:
         before = context.elapsed
-        lengths, _ = sample(context, table, generator, size, call)
+        lengths, _ = sample(context, table, generator, size, f"{NAME}, call {call}")
         call += 1
         if test.see(lengths) or context.out_of_time(test.samples, 500):
             break

@@ -100,6 +100,16 @@ def _expect(
     many = _repeated(context, batch, times)
     repeat = many.size // batch.size
     result = context.ask(many, f"edges: {case}")
+    drafted = result._replace(tokens=None).accepted(many.drafts)
+    unlike = np.argwhere(result.accepted(many.drafts) != drafted)
+    for b, depth in unlike[:1]:
+        assert result.tokens is not None
+        yield _Wrong(
+            case,
+            f"token {depth} is {result.tokens[b, depth]}, but it was accepted as "
+            f"{many.drafts[b, result.path[b], depth]} (block {b})",
+        )
+        return
     for b in range(many.size):
         allowed = tokens[b // repeat]
         allowed = allowed if isinstance(allowed, (set, frozenset)) else {allowed}

@@ -39,7 +39,16 @@ from draftproof.reference.oracle import examine
 from draftproof.reference.tree import FixedDrafts
 from scipy.stats import qmc
 
-__all__ = ["NAME", "ExactLaw", "exact_law_of", "precision_of", "run", "said"]
+__all__ = [
+    "NAME",
+    "ExactLaw",
+    "counterexample_of",
+    "exact_law_of",
+    "graded_by_stops",
+    "precision_of",
+    "run",
+    "said",
+]
 
 NAME = "exact sweep"
 
@@ -148,7 +157,7 @@ def _shrunk(context: Context, instance: Instance, law: ExactLaw) -> tuple[Instan
     least = float(law.total_variation) / 20
 
     def biased(candidate: Instance) -> bool:
-        if not context.declaration.allows(candidate.drafts, candidate.length, candidate.vocab):
+        if not context.takes(candidate):
             return False
         try:
             again = exact_law_of(context, Table(candidate))
@@ -172,13 +181,14 @@ def counterexample_of(
         target, subject = (_stops_to_list(one) for one in both)
     else:
         target, subject = (law_to_list(one) for one in both)
+    told = instance_to_json(instance)
     return Counterexample(
-        instance=instance_to_json(instance),
+        instance=told,
         target_law=target,
         subject_law=subject,
         total_variation=text(law.total_variation),
         exact=law.exact,
-        command=f"draftproof check {context.name} --scheme {context.scheme.name} --instance FILE",
+        command=context.rerun(told),
         smallest=smallest,
     )
 
@@ -379,7 +389,7 @@ def run(context: Context) -> CheckResult:
     if worst is not None:
         first, instance, law = worst
         smallest = True
-        if context.instance is None and instance.draft_law in ("iid", "fixed"):
+        if context.instance is None:
             instance, law, smallest = _shrunk(context, instance, law)
         return context.bias(
             NAME,

@@ -167,7 +167,7 @@ def emit(
         )
         result = context.ask(batch, f"rounds, after {int(count.min())} tokens")
         carry = result.carry
-        chosen = paths[rows, result.path]
+        chosen = result.accepted(paths)
         for depth in range(length + 1):
             tau = result.accepted_length
             if depth < length:
@@ -333,8 +333,7 @@ def _exact(context: Context) -> CheckResult | None:
                     subject_law=law_to_list(law.subject),
                     total_variation=text(law.total_variation),
                     exact=law.exact,
-                    command=f"draftproof check {context.name} --scheme {context.scheme.name} "
-                    f"--checks rounds --instance FILE",
+                    command=context.rerun(instance_to_json(instance)) + " --checks rounds",
                 ),
             )
         if context.elapsed > context.budget / 2:

@@ -11,7 +11,6 @@ by whole strings in `rounds`.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -19,14 +18,23 @@ import numpy as np
 from draftproof.conformance.context import Context
 from draftproof.conformance.evidence import Sequential, View
 from draftproof.conformance.subject import Ints
-from draftproof.conformance.tables import Table, Uniforms, law_to_list, string_law
-from draftproof.conformance.verdict import CheckResult, Counterexample
+from draftproof.conformance.tables import Table, Uniforms, string_law
+from draftproof.conformance.verdict import CheckResult
 from draftproof.reference.instance import instance_to_json
 from draftproof.reference.models import Prefix
 from draftproof.reference.numbers import ONE
 from draftproof.reference.oracle import examine
 
-__all__ = ["ENOUGH", "NAME", "MostSamples", "run", "sample", "string_views", "test_instance"]
+__all__ = [
+    "ENOUGH",
+    "NAME",
+    "MostSamples",
+    "begin",
+    "run",
+    "sample",
+    "string_views",
+    "test_instance",
+]
 
 NAME = "statistical"
 ENOUGH = 0.01
@@ -47,7 +55,7 @@ def string_views(vocab: int, length: int) -> tuple[View, ...]:
 
 
 def sample(
-    context: Context, table: Table, generator: np.random.Generator, size: int, call: int
+    context: Context, table: Table, generator: np.random.Generator, size: int, what: str
 ) -> tuple[Ints, Ints]:
     """Accepted lengths [N] and numbers of emitted strings [N] of one call of the subject."""
     tuples = table.draw(generator, size)
@@ -58,8 +66,17 @@ def sample(
     batch = table.batch(context.scheme.name, tuples, uniforms, seed)
     # Seeds of requests must not overlap between calls: consecutive ones would repeat streams.
     batch.seeds[:] = generator.integers(2**62, size=size)  # type: ignore[index]
-    result = context.ask(batch, f"statistical, call {call}")
+    result = context.ask(batch, what)
     return result.accepted_length, table.strings(generator, tuples, result)
+
+
+def begin(context: Context, table: Table, threshold: float) -> tuple[Sequential, int]:
+    """The test of an instance, and how many whole strings make up one of its cells."""
+    instance = table.instance
+    tokens = 1 if context.scheme.stateful else instance.length + 1
+    shorter = instance.vocab ** (instance.length + 1 - tokens)
+    null = table.as_array(table.target_law).reshape(-1, shorter).sum(axis=1)
+    return Sequential(null, string_views(instance.vocab, tokens), threshold), shorter
 
 
 def test_instance(
@@ -71,16 +88,12 @@ def test_instance(
     """
     instance = table.instance
     generator = context.generator(label)
-    tokens = 1 if context.scheme.stateful else instance.length + 1
-    full = table.as_array(table.target_law)
-    shorter = instance.vocab ** (instance.length + 1 - tokens)
-    null = full.reshape(-1, shorter).sum(axis=1)
-    test = Sequential(null, string_views(instance.vocab, tokens), context.threshold)
-    strata = np.zeros((instance.length + 1, len(full)), dtype=np.int64)
+    test, shorter = begin(context, table, context.threshold)
+    strata = np.zeros((instance.length + 1, shorter * len(test.null)), dtype=np.int64)
     begun, size, call = context.elapsed, 64, 0
     while True:
         before = context.elapsed
-        lengths, strings = sample(context, table, generator, size, call)
+        lengths, strings = sample(context, table, generator, size, f"{NAME}, call {call}")
         np.add.at(strata, (lengths, strings), 1)
         call += 1
         if test.see(strings // shorter):
@@ -96,29 +109,6 @@ def test_instance(
         left = seconds - (now - begun)
         size = int(max(64, min(size * 2, 50_000, left / max(per_block, 1e-7))))
     return test, strata
-
-
-def observed_counterexample(
-    context: Context, table: Table, test: Sequential, exact: bool = False
-) -> Counterexample:
-    """The target's law beside the observed frequencies."""
-    vocab = table.vocab
-    tokens = round(np.log(len(test.null)) / np.log(vocab)) if vocab > 1 else 1
-    n = max(test.samples, 1)
-    observed = {
-        string: Fraction(int(test.counts[table.number(string)]), n)
-        for string in product(range(vocab), repeat=tokens)
-    }
-    truth = table.target_law.map(lambda y: y[:tokens])
-    return Counterexample(
-        instance=instance_to_json(table.instance),
-        target_law=law_to_list(truth),
-        subject_law=law_to_list({k: v for k, v in observed.items() if v}),
-        total_variation=f"{test.total_variation():.4g}",
-        exact=exact,
-        command=f"draftproof check {context.name} --scheme {context.scheme.name} "
-        f"--checks statistical --seed {context.seed}",
-    )
 
 
 def strata_of(context: Context, table: Table, counts: Ints) -> list[dict[str, Any]]:
@@ -174,19 +164,24 @@ def run(context: Context) -> CheckResult:
                 "evidence_by_view": {k: _finite(v) for k, v in test.by_view.items()},
             }
         if test.rejected:
+            from draftproof.conformance import estimated  # it samples, too
+
             at_least = test.distance_at_least()
+            found = estimated.counterexample(context, table, test)
+            shape = (found.instance["vocab"], found.instance["drafts"], found.instance["length"])
+            heat = "" if table.temperature is None else f", temperature {table.temperature:g}"
             return context.bias(
                 NAME,
                 f"total variation about {test.total_variation():.3g}"
                 f"{f' (at least {at_least:.2g})' if at_least else ''} at "
-                f"V={instance.vocab}, K={instance.drafts}, L={instance.length}, "
-                f"{test.samples} samples",
+                f"V={instance.vocab}, K={instance.drafts}, L={instance.length}{heat}, "
+                f"{test.samples} samples; smallest found V={shape[0]}, K={shape[1]}, L={shape[2]}",
                 total_variation=at_least,
                 evidence=_finite(test.evidence),
                 threshold=context.threshold,
                 detectable=test.detectable(),
                 details=details,
-                counterexample=observed_counterexample(context, table, test),
+                counterexample=found,
             )
     best = min(d for _, d in tested)
     return context.result(

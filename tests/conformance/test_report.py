@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -56,7 +57,8 @@ def counterexample() -> tuple[Counterexample, list[dict[str, object]]]:
         {"accepted": list(a), "next": n, "probability": text(p)} for (a, n), p in found.law.items()
     ]
     distance = text(found.total_variation)
-    command = "draftproof check python:mine:factory --scheme spectr --instance FILE"
+    given = shlex.quote(json.dumps(INSTANCE))
+    command = f"draftproof check python:mine:factory --scheme spectr --instance {given}"
     return Counterexample(INSTANCE, *laws, distance, True, command, True), stops
 
 
@@ -119,8 +121,8 @@ def test_the_terminal_table_fits_100_columns(report):
     assert sum("biased" in line for line in table) == 1
     assert max(map(len, table)) <= 100
     assert any("again: draftproof check python:mine:factory" in line for line in lines)
-    shown = next(line for line in lines if "input: " in line).split("input: ")[1]
-    assert json.loads(shown) == INSTANCE
+    command = next(line for line in lines if "again: " in line).split("again: ")[1]
+    assert json.loads(shlex.split(command)[-1]) == INSTANCE
 
 
 def test_junit_counts_and_messages(report):

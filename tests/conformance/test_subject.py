@@ -5,7 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draftproof.conformance.adapters.reference import ReferenceSubject
+from draftproof.conformance.campaign import check_object
 from draftproof.conformance.subject import Batch, Declaration, SubjectError, call, checked, declared
+from draftproof.reference.catalogue import find
 
 GIVEN = {"name": "mine", "schemes": ["block"], "drafts": [1, 1], "length": [0, 16]}
 
@@ -148,3 +151,53 @@ def test_a_draft_ends_at_its_first_padding() -> None:
     given.drafts[2, 0] = [1, -1, 2]
     assert given.lengths[:, 0].tolist() == [3, 1, 1]
     assert given.take([2, 0]).lengths[:, 0].tolist() == [1, 3]
+
+
+# ---- emitted tokens ------------------------------------------------------------------------------
+
+
+class Emits:
+    """Right decisions, told with the tokens that it emits; `fault` replaces the accepted ones."""
+
+    def __init__(self, fault: bool = False) -> None:
+        self._right = ReferenceSubject([find("token_by_token")], "right")
+        self._fault = fault
+        self.declaration = {**self._right.declaration, "ragged": False}
+
+    def verify(self, batch: Batch) -> Any:
+        result = self._right.verify(batch)
+        size, length = batch.size, batch.drafts.shape[2]
+        tokens = np.full((size, length + 1), -1)
+        tokens[:, :length] = result.accepted(batch.drafts)
+        tokens[np.arange(size), result.accepted_length] = result.next_token
+        if self._fault and length:
+            # The bonus overwrites the first accepted token before it is read.
+            tokens[:, 0] = result.next_token
+        return result._replace(tokens=tokens)
+
+
+def test_emitted_tokens_are_what_is_graded() -> None:
+    checks = ["exact sweep", "edges", "statistical", "rounds"]
+    right = check_object(Emits(), checks=checks, budget=2.0).verdicts[0]
+    assert right.verdict == "lossless"
+    wrong = check_object(Emits(True), checks=checks, budget=2.0).verdicts[0]
+    assert {c.check: c.status for c in wrong.checks} == dict.fromkeys(checks, "failed")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ([[0, 1]], "shape"),
+        ([[0.0, 1.0, 2.0]], "dtype"),
+        ([[7, 1, -1]], "tokens[0, 0] is 7"),
+        ([[-1, 1, -1]], "tokens[0, 0] is -1"),
+        ([[0, 2, -1]], "tokens[0, 1] is 2, next_token[0] is 1"),
+    ],
+)
+def test_emitted_tokens_are_held_to_the_rest_of_the_result(tokens: Any, said: str) -> None:
+    rows = np.full((1, 1, 3, 3), 1 / 3)
+    batch = Batch("token_by_token", np.zeros((1, 1, 2), int), rows[:, :, :2], rows, rows[:, 0, 0])
+    answer = {"accepted_length": [1], "path": [0], "next_token": [1], "tokens": tokens}
+    with pytest.raises(SubjectError) as caught:
+        checked(answer, batch)
+    assert said in str(caught.value)
