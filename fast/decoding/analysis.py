@@ -30,7 +30,8 @@ from draftproof.fast.decoding.experiments import (
     series_cell,
     speed_cell,
 )
-from draftproof.fast.decoding.rounds import AUTOREGRESSIVE, STAGES
+from draftproof.fast.decoding.methods import AUTOREGRESSIVE
+from draftproof.fast.decoding.rounds import STAGES
 from numpy.typing import NDArray
 from scipy import stats
 

@@ -79,9 +79,19 @@ def write_json(path: Path, data: Any) -> None:
 @click.option("--max-new-tokens", default=128, show_default=True)
 @click.option("--scheme", help="A verifier, or autoregressive (default: ranked_block or block).")
 @click.option(
+    "--method",
+    metavar="PACKAGE.MODULE:FUNCTION",
+    help="Your own verify(batch, uniforms, carry) in place of a scheme.",
+)
+@click.option(
     "--drafts", type=int, help="K, drafts per round (default: 4, or 1 if the scheme asks)."
 )
 @click.option("--length", default=6, show_default=True, help="L, tokens per draft.")
+@click.option(
+    "--distinct/--independent",
+    default=None,
+    help="Drafts without or with replacement (default: what the scheme is made for).",
+)
 @click.option("--temperature", default=1.0, show_default=True, help="0 is greedy.")
 @click.option("--draft-temperature", type=float, help="Default: the target's.")
 @click.option("--top-k", type=int)
@@ -96,8 +106,10 @@ def generate(
     prompts: tuple[str, ...],
     max_new_tokens: int,
     scheme: str | None,
+    method: str | None,
     drafts: int | None,
     length: int,
+    distinct: bool | None,
     temperature: float,
     draft_temperature: float | None,
     top_k: int | None,
@@ -119,14 +131,23 @@ def generate(
     pair of names 3-gram and 2-gram stands for the n-gram models of the `ngram` extra.
     """
     pair = load(target, draft, device, dtype, threads)
-    from draftproof.fast.decoding import metrics, rounds
+    from draftproof.fast.decoding import methods, metrics, rounds
 
     if drafts is None:
-        drafts = 1 if scheme in rounds.SINGLE_DRAFT else 4
+        drafts = 1 if scheme in methods.SINGLE_DRAFT else 4
+    own = None
+    if method is not None:
+        if scheme is not None:
+            raise click.UsageError("give --scheme or --method, not both")
+        try:
+            own = methods.load_method(method)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
     settings = rounds.Settings(
-        scheme=scheme,
+        scheme=scheme or own,
         drafts=drafts,
         length=length,
+        distinct=distinct,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         draft_temperature=draft_temperature,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
+from draftproof.fast import Batch, Result, Uniforms, verify
 from draftproof.fast.clip import Owed, Rows
 from draftproof.fast.couplings import Decision
 from draftproof.fast.verifiers.spectr import spectr
@@ -45,17 +45,3 @@ CONTROLS: dict[str, Callable[..., Result]] = {
     "control:spectr_gbv_without_carry": _without_carry("spectr_gbv"),
 }
 """Control name -> verify(batch, uniforms, **options)."""
-
-
-def known_schemes() -> list[str]:
-    """Every name that `verify_any` takes."""
-    return [*sorted(VERIFIERS), *sorted(CONTROLS)]
-
-
-def verify_any(
-    scheme: str, batch: Batch, uniforms: Uniforms, carry: Any = None, **options: Any
-) -> Result:
-    """A verifier of `draftproof.fast` or a control, inputs taken as right."""
-    if scheme in CONTROLS:
-        return CONTROLS[scheme](batch, uniforms, **options)
-    return verify(scheme, batch, uniforms, carry=carry, validate=False, **options)

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 from draftproof.fast.decoding.controls import CONTROLS
+from draftproof.fast.decoding.methods import AUTOREGRESSIVE, SINGLE_DRAFT
 from draftproof.fast.decoding.models import SHIPPED, LanguageModel, Pair
 from draftproof.fast.decoding.rounds import (
-    AUTOREGRESSIVE,
-    SINGLE_DRAFT,
     Settings,
     autoregressive,
     decode,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from draftproof.fast.decoding.methods import AUTOREGRESSIVE
 from draftproof.fast.decoding.models import Pair
-from draftproof.fast.decoding.rounds import AUTOREGRESSIVE, STAGES, Decoded, Generation
+from draftproof.fast.decoding.rounds import STAGES, Decoded, Generation
 
 
 def ratio_with_error(

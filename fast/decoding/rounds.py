@@ -18,20 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 from draftproof.fast import Batch, Uniforms
-from draftproof.fast.decoding.controls import known_schemes, verify_any
 from draftproof.fast.decoding.drafting import DraftTree, ToRows, draw_tree, pending_nodes
+from draftproof.fast.decoding.methods import (
+    AUTOREGRESSIVE,
+    DISTINCT_DRAFTS,
+    MIXED_DRAFTS,
+    SINGLE_DRAFT,
+    WITHOUT_REPLACEMENT,
+    Verifier,
+    check_signature,
+    known_schemes,
+    name_of,
+    select_carry,
+    verify_any,
+)
 from draftproof.fast.decoding.models import LanguageModel, Pair
 from draftproof.fast.decoding.text import cut_at_stop, showable, stopped_length
 from draftproof.fast.rows import rows_from_logits
 from torch import Tensor
-
-AUTOREGRESSIVE = "autoregressive"
-"""One target call per token, through the same loop: the yardstick."""
-
-SINGLE_DRAFT = frozenset(
-    {"token_by_token", "block", "greedy_block", "control:greedy_block_without_carry"}
-)
-"""Schemes that verify one draft."""
 
 STAGES = ("draft", "target", "verification", "rest")
 
@@ -40,15 +44,17 @@ STAGES = ("draft", "target", "verification", "rest")
 class Settings:
     """How to decode.
 
-    ``scheme``: a verifier's name, "autoregressive", or None for ``ranked_block`` (``block`` with
-    one draft).  ``drafts`` K and ``length`` L are at least 1.  ``temperature`` 0 is greedy.  The
-    draft uses the target's temperature unless ``draft_temperature`` says otherwise, as one number
-    or as one per draft (only for schemes that do not need identically distributed drafts).
+    ``scheme``: a verifier's name, a function of your own (see `methods`), "autoregressive", or None
+    for ``ranked_block`` (``block`` with one draft).  ``drafts`` K and ``length`` L are at least 1.
+    ``temperature`` 0 is greedy.  The draft uses the target's temperature unless
+    ``draft_temperature`` says otherwise, as one number or as one per draft (only for schemes that
+    do not need identically distributed drafts).  ``distinct``: whether drafts are drawn without
+    replacement; None is what the scheme is made for.
     ``top_k``, ``top_p``, ``min_p`` cut both models' rows in the same way.  ``stop`` strings end a
     text and are not part of it.  ``options`` go to the verifier.
     """
 
-    scheme: str | None = None
+    scheme: str | Verifier | None = None
     drafts: int = 4
     length: int = 6
     max_new_tokens: int = 128
@@ -59,14 +65,25 @@ class Settings:
     min_p: float = 0.0
     stop: tuple[str, ...] = ()
     ignore_end_of_text: bool = False
+    distinct: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def scheme_name(self) -> str:
-        """The scheme, the default one resolved."""
+    def method(self) -> str | Verifier:
+        """The scheme or function, the default one resolved."""
         if self.scheme is not None:
             return self.scheme
         return "ranked_block" if self.drafts > 1 else "block"
+
+    @property
+    def scheme_name(self) -> str:
+        """The scheme's name, or ``module:function``."""
+        return name_of(self.method)
+
+    @property
+    def draws_distinct(self) -> bool:
+        """Whether drafts are drawn without replacement."""
+        return self.method == WITHOUT_REPLACEMENT if self.distinct is None else self.distinct
 
     @property
     def draft_temperatures(self) -> tuple[float, ...]:
@@ -78,9 +95,11 @@ class Settings:
 
     def check(self) -> None:
         """Raise ``ValueError`` naming the first setting that makes no sense."""
-        name = self.scheme_name
+        name, own = self.scheme_name, not isinstance(self.method, str)
         known = [AUTOREGRESSIVE, *known_schemes()]
-        if name not in known:
+        if not isinstance(self.method, str):
+            check_signature(self.method)
+        elif name not in known:
             raise ValueError(f"scheme is {name!r}; there are {', '.join(known)}")
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens is {self.max_new_tokens}, expected at least 1")
@@ -96,11 +115,19 @@ class Settings:
                     f"draft_temperature has {len(self.draft_temperatures)} entries for "
                     f"{self.drafts} drafts"
                 )
-            if len(set(self.draft_temperatures)) > 1 and name not in MIXED_DRAFTS:
+            mixed = len(set(self.draft_temperatures)) > 1
+            if mixed and not own and name not in MIXED_DRAFTS:
                 raise ValueError(
                     f"scheme {name} needs drafts of one law; different draft temperatures are for "
                     f"{', '.join(sorted(MIXED_DRAFTS))}"
                 )
+            if self.draws_distinct and not own and name not in DISTINCT_DRAFTS:
+                raise ValueError(
+                    f"scheme {name} needs independent drafts; drafts without replacement are for "
+                    f"{', '.join(sorted(DISTINCT_DRAFTS))}"
+                )
+            if self.draws_distinct and mixed:
+                raise ValueError("drafts without replacement need one draft temperature")
         for label, value in [
             ("temperature", self.temperature),
             *(("draft_temperature", value) for value in self.draft_temperatures),
@@ -115,10 +142,6 @@ class Settings:
             raise ValueError(f"min_p is {self.min_p}, expected a number in [0, 1]")
         if any(not string for string in self.stop):
             raise ValueError("stop has an empty string")
-
-
-MIXED_DRAFTS = frozenset({"tree_match", "spectr:target_match"})
-"""Schemes that never read a draft row, so that each draft may have a law of its own."""
 
 
 @dataclass
@@ -239,6 +262,7 @@ class _Batch:
     generations: list[Generation]
     draft: Any
     target: Any
+    device: torch.device
     carry: Any = None
 
 
@@ -295,7 +319,8 @@ def _start(pair: Pair, everyone: list[Generation], settings: Settings, clock: Cl
         with clock.stage(stage):
             scorer.prefill(context)
         scorers.append(scorer)
-    return _Batch(list(everyone), *scorers)
+    draft, target = scorers
+    return _Batch(list(everyone), draft, target, pair.target.device)
 
 
 def _round(pair: Pair, running: _Batch, settings: Settings, clock: Clock) -> list[list[int]]:
@@ -313,13 +338,14 @@ def _round(pair: Pair, running: _Batch, settings: Settings, clock: Clock) -> lis
             draft_uniforms,
             [row_function(pair.draft, settings, t) for t in temperatures],
             [temperatures.index(t) for t in settings.draft_temperatures],
+            settings.draws_distinct,
         )
     with clock.stage("target"):
         logits = running.target.extend(tree.tokens, tree.parents)
         target_rows = row_function(pair.target, settings, settings.temperature)(logits)
     with clock.stage("verification"):
         result = verify_any(
-            settings.scheme_name,
+            settings.method,
             as_batch(tree, target_rows),
             uniforms,
             running.carry,
@@ -337,7 +363,8 @@ def _round(pair: Pair, running: _Batch, settings: Settings, clock: Clock) -> lis
         running.target.commit(kept)
     with clock.stage("draft"):
         counts = (fresh >= 0).sum(1)
-        inner = pending_nodes(kept[:, 1 : settings.length], counts, fresh.shape[1])
+        drawn = torch.where(kept < 0, -1, tree.drawn.cpu().gather(1, kept.clamp(min=0)))
+        inner = pending_nodes(drawn[:, 1 : settings.length], counts, fresh.shape[1])
         chain = torch.arange(fresh.shape[1]).expand(len(fresh), -1)
         chain = torch.where(fresh >= 0, chain, -1)
         running.draft.commit(_pack(torch.cat([chain, inner], 1)))
@@ -389,7 +416,7 @@ def _autoregressive_round(
 def draw_uniforms(
     generations: Sequence[Generation], settings: Settings, device: torch.device
 ) -> tuple[Tensor, Uniforms]:
-    """(for drawing drafts [B, K, L], for verifying) in each request's next round.
+    """(for drawing drafts, as `draw_tree` takes them; for verifying) in each request's next round.
 
     A Philox stream keyed by the request's seed, whose counter is the number of tokens it has
     emitted: no two rounds share a uniform, and none depends on the batch.
@@ -398,16 +425,18 @@ def draw_uniforms(
         drafts, length = 0, 0
     else:
         drafts, length = settings.drafts, settings.length
-    numbers = np.empty((len(generations), drafts * (2 * length + 1) + 1))
+    block = drafts * length
+    drawing = block * 2 * drafts if settings.draws_distinct else block
+    numbers = np.empty((len(generations), drawing + block + drafts + 1))
     for b, generation in enumerate(generations):
         stream = np.random.Philox(key=generation.seed, counter=[0, 0, len(generation.tokens), 0])
         np.random.Generator(stream).random(out=numbers[b])
     every = torch.from_numpy(numbers).to(device)
-    block = drafts * length
     shape = (len(generations), drafts, length)
-    return every[:, :block].view(shape), Uniforms(
-        accept=every[:, block : 2 * block].view(shape),
-        select=every[:, 2 * block : -1],
+    own = (*shape, 2 * drafts) if settings.draws_distinct else shape
+    return every[:, :drawing].view(own), Uniforms(
+        accept=every[:, drawing : drawing + block].view(shape),
+        select=every[:, drawing + block : -1],
         token=every[:, -1],
     )
 
@@ -470,10 +499,7 @@ def _keep(running: _Batch, alive: list[int]) -> None:
         running.target.select(alive)
         if running.draft is not None:
             running.draft.select(alive)
-        if running.carry is not None:
-            running.carry = running.carry.select(
-                torch.tensor(alive, device=running.carry.ratio.device)
-            )
+        running.carry = select_carry(running.carry, torch.tensor(alive, device=running.device))
     running.generations = [running.generations[slot] for slot in alive]
 
 
@@ -508,4 +534,6 @@ def generate(
 
 def autoregressive(settings: Settings) -> Settings:
     """The same settings, one target call per token."""
-    return dataclasses.replace(settings, scheme=AUTOREGRESSIVE, draft_temperature=None, options={})
+    return dataclasses.replace(
+        settings, scheme=AUTOREGRESSIVE, draft_temperature=None, distinct=None, options={}
+    )

@@ -52,6 +52,9 @@ def test_generate_reports_and_writes_json(run, tmp_path):
         (["--target", "somewhere"], "give both --target and --draft"),
         (["--target", "/nowhere", "--draft", "/nowhere"], "cannot be loaded"),
         (["--device", "cuda:99"], "cuda:99"),
+        (["--method", "nowhere:f"], "cannot import nowhere"),
+        (["--method", "nowhere:f", "--scheme", "block"], "--scheme or --method, not both"),
+        (["--scheme", "spectr", "--distinct"], "scheme spectr needs independent drafts"),
     ],
 )
 def test_bad_input_exits_2_with_one_message(arguments, message, run):
@@ -60,6 +63,42 @@ def test_bad_input_exits_2_with_one_message(arguments, message, run):
     assert message in result.stderr
     assert "Traceback" not in result.output
     assert result.stdout == ""
+
+
+OWN = """
+import dataclasses
+from draftproof.fast import verify
+
+def mine(batch, uniforms, carry):
+    return verify("spectr", batch, uniforms)
+
+def boasting(batch, uniforms, carry):
+    result = verify("spectr", batch, uniforms)
+    return dataclasses.replace(result, accepted_length=result.accepted_length + 9)
+"""
+
+
+def test_generate_takes_a_function_of_the_users_own(run, tmp_path, monkeypatch):
+    (tmp_path / "my_own_verifier.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--prompt", "And God said", "--max-new-tokens", "30", "--json", "report.json"]
+    own = run(generate, [*arguments, "--method", "my_own_verifier:mine"])
+    assert own.exit_code == 0, own.output
+    assert json.loads((tmp_path / "report.json").read_text())["scheme"] == "my_own_verifier:mine"
+    assert own.stdout == run(generate, [*arguments, "--scheme", "spectr"]).stdout
+    bad = run(generate, [*arguments, "--method", "my_own_verifier:boasting"])
+    assert bad.exit_code == 2
+    assert "my_own_verifier:boasting returned accepted_length[0] = " in bad.stderr
+    assert "Traceback" not in bad.output
+
+
+def test_generate_draws_distinct_drafts(run):
+    arguments = ["--prompt", "And God said", "--max-new-tokens", "30", "--drafts", "3"]
+    texts = [
+        run(generate, [*arguments, "--scheme", "tree_match", option])
+        for option in ("--distinct", "--independent")
+    ]
+    assert [result.exit_code for result in texts] == [0, 0]
 
 
 def test_generate_stops_at_a_string(run):

@@ -18,12 +18,19 @@ import pytest
 import torch
 from decoding_faults import SiblingsInARow, StaleSlot
 from draftproof.conformance.evidence import Sequential, View, detectable
-from draftproof.fast import VERIFIERS
+from draftproof.fast import VERIFIERS, Result, verify
 from draftproof.fast.decoding import rounds
+from draftproof.fast.decoding.methods import (
+    AUTOREGRESSIVE,
+    DISTINCT_DRAFTS,
+    MIXED_DRAFTS,
+    SINGLE_DRAFT,
+)
 from draftproof.fast.decoding.models import Pair, wrap
-from draftproof.fast.decoding.rounds import AUTOREGRESSIVE, SINGLE_DRAFT, Settings, decode
+from draftproof.fast.decoding.rounds import Settings, decode
 from draftproof.fast.decoding.scoring import PathScorer
 from draftproof.fast.rows import rows_from_logits
+from draftproof.fast.verifiers import STATEFUL
 
 VOCABULARY = 3
 EMITTED = 5
@@ -33,9 +40,6 @@ PROMPTS = ([1, 2, 0, 2], [2])
 SAMPLES = 3000  # of each prompt
 FALSE_ALARM = 1e-9
 SETTINGS = Settings(drafts=3, length=2, max_new_tokens=EMITTED)
-
-
-STATEFUL = ("greedy_block", "spectr_gbv")
 
 
 def settings_of(scheme, **changes):
@@ -114,10 +118,55 @@ def test_lossless_with_cuts_and_another_draft_temperature(scheme, pair, target_l
     assert evidence(pair, settings, functools.partial(target_law, **cuts)) < THRESHOLD
 
 
-@pytest.mark.parametrize("scheme", sorted(rounds.MIXED_DRAFTS))
+@pytest.mark.parametrize("scheme", sorted(MIXED_DRAFTS))
 def test_lossless_with_a_temperature_for_each_draft(scheme, pair, target_law):
     settings = settings_of(scheme, draft_temperature=(0.5, 1.0, 3.0))
     assert evidence(pair, settings, target_law) < THRESHOLD
+
+
+@pytest.mark.parametrize(
+    ("scheme", "cuts"),
+    [*((scheme, {"top_k": 2}) for scheme in sorted(DISTINCT_DRAFTS)), ("tree_match", {})],
+)
+def test_lossless_with_distinct_drafts(scheme, cuts, pair, target_law):
+    """With top_k = 2 there are 4 paths for 5 drafts: all of them are drawn, and one again."""
+    settings = dataclasses.replace(settings_of(scheme, distinct=True, **cuts), drafts=5)
+    law = functools.partial(target_law, **cuts) if cuts else target_law
+    assert evidence(pair, settings, law) < THRESHOLD
+
+
+def test_the_rule_for_distinct_drafts_takes_independent_ones_too(pair, target_law):
+    settings = settings_of("spectr:without_replacement", distinct=False)
+    assert evidence(pair, settings, target_law) < THRESHOLD
+
+
+def balancing(batch, uniforms, carry):
+    """A user's function with a carry of its own: it accepts drafts in every other round only, and
+    counts its rounds."""
+    rounds_seen = torch.zeros_like(batch.roots) if carry is None else carry["rounds"]
+    ruled = verify("spectr:recursive_rejection", batch, uniforms)
+    plain = verify("spectr:target_match", batch, uniforms)
+    even = rounds_seen % 2 == 0
+    return Result(
+        torch.where(even, ruled.accepted_length, plain.accepted_length),
+        torch.where(even, ruled.path, plain.path),
+        torch.where(even, ruled.next_token, plain.next_token),
+        torch.where(even[:, None], ruled.tokens, plain.tokens),
+        {"rounds": rounds_seen + 1},
+    )
+
+
+def boasting(batch, uniforms, carry):
+    """A biased function: it accepts the first token of the first draft without a test."""
+    first = torch.zeros_like(batch.roots)
+    row = batch.target_rows[batch.nodes[:, 0, 1]].cumsum(1)
+    token = torch.searchsorted(row, uniforms.token[:, None] * row[:, -1:], right=True)[:, 0]
+    return Result.of(batch, first + 1, first, token)
+
+
+def test_a_function_of_the_users_own(pair, target_law):
+    assert evidence(pair, settings_of(balancing), target_law) < THRESHOLD
+    assert evidence(pair, settings_of(boasting), target_law) > THRESHOLD
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "mistral"])
@@ -165,14 +214,14 @@ def test_a_fault_in_scoring_is_seen(fault, side, pair, target_law):
 def test_a_draft_row_from_before_top_k_is_seen(pair, target_law, monkeypatch):
     cuts = {"temperature": 1.0, "top_k": 2}
 
-    def uncut(scorer, fresh, uniforms, to_rows, groups):
+    def uncut(scorer, fresh, uniforms, to_rows, groups, distinct):
         seen = []
 
         def remember(logits):
             seen.append(torch.softmax(logits, -1)[None])
             return to_rows[0](logits)
 
-        tree = drawn(scorer, fresh, uniforms, [remember], groups)
+        tree = drawn(scorer, fresh, uniforms, [remember], groups, distinct)
         leaves = tree.rows[:, :, sum(rows.shape[2] for rows in seen) :]
         return dataclasses.replace(tree, rows=torch.cat([*seen, leaves], 2))
 
@@ -183,7 +232,7 @@ def test_a_draft_row_from_before_top_k_is_seen(pair, target_law, monkeypatch):
     assert evidence(pair, settings_of("spectr", **cuts), law) > THRESHOLD
 
 
-@pytest.mark.parametrize("scheme", STATEFUL)
+@pytest.mark.parametrize("scheme", sorted(STATEFUL))
 def test_a_dropped_carry_is_seen(scheme, pair, target_law, monkeypatch):
     right = rounds.verify_any
 
@@ -192,6 +241,14 @@ def test_a_dropped_carry_is_seen(scheme, pair, target_law, monkeypatch):
 
     monkeypatch.setattr(rounds, "verify_any", forgetful)
     assert evidence(pair, settings_of(scheme), target_law) > THRESHOLD
+
+
+def test_distinct_drafts_under_a_rule_for_independent_ones_are_seen(pair, target_law):
+    def wrong(batch, uniforms, carry):
+        return verify("spectr:recursive_rejection", batch, uniforms)
+
+    settings = settings_of(wrong, distinct=True)
+    assert evidence(pair, settings, target_law) > THRESHOLD
 
 
 def test_uniforms_reused_across_rounds_are_seen(pair, target_law, monkeypatch):

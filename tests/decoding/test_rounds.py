@@ -7,10 +7,9 @@ import pytest
 import torch
 from draftproof.fast import VERIFIERS
 from draftproof.fast.decoding import rounds
+from draftproof.fast.decoding.methods import AUTOREGRESSIVE, SINGLE_DRAFT
 from draftproof.fast.decoding.models import Pair, shipped_pair, wrap
 from draftproof.fast.decoding.rounds import (
-    AUTOREGRESSIVE,
-    SINGLE_DRAFT,
     Settings,
     autoregressive,
     decode,
@@ -219,6 +218,11 @@ def test_drafts_cover_the_tree_without_repeating_a_prefix(pair):
         ({"draft_temperature": float("inf")}, "draft_temperature is inf"),
         ({"draft_temperature": (1.0, 2.0)}, "draft_temperature has 2 entries for 3 drafts"),
         ({"draft_temperature": (1.0, 2.0, 1.0)}, "scheme spectr needs drafts of one law"),
+        ({"distinct": True}, "scheme spectr needs independent drafts"),
+        (
+            {"scheme": "tree_match", "distinct": True, "draft_temperature": (1.0, 2.0, 1.0)},
+            "drafts without replacement need one draft temperature",
+        ),
         ({"top_k": 0}, "top_k is 0"),
         ({"top_p": 0.0}, "top_p is 0.0"),
         ({"min_p": 1.5}, "min_p is 1.5"),
