@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -94,19 +93,13 @@ class _Counter:
         self.runs = 0
 
     def watch(self, scheme: Scheme) -> Scheme:
-        """The scheme, each of its functions counted."""
-        stages = scheme.stages and (
-            self._counted(scheme.stages[0]),
-            self._counted(scheme.stages[1]),
-        )
-        return replace(scheme, verify=self._counted(scheme.verify), stages=stages)
+        """The scheme, each run of it counted."""
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
             self.runs += 1
-            return function(*arguments, **options)
+            return scheme.verify(*arguments, **options)
 
-        return counted
+        return replace(scheme, verify=counted)
 
 
 def benchmark(name: str, instance: Instance, naive_limit: float = 0.0) -> Timing:

@@ -10,6 +10,9 @@ Every question names its *place*, so that `Replay` knows which uniform answers i
     Select(draft)          the label of a draft, in schemes that select one
     TOKEN                  the correction or bonus token
     Draft(draft, depth)    the drafting itself; a verifier never asks this
+
+A verifier may also say that all that follows depends on a few values alone (`meet`). It changes no
+answer; an enumeration that merges goes on from there once, for all the histories that meet.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from draftproof.reference.law import Law
 from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
@@ -33,6 +36,7 @@ __all__ = [
     "Select",
     "Token",
     "enumerate_law",
+    "meet",
     "pick",
 ]
 
@@ -103,12 +107,35 @@ class _Branch:
     chosen: int = 0
 
 
+@dataclass(frozen=True)
+class _State:
+    """All that the rest of a program depends on."""
+
+    values: tuple[Hashable, ...]
+
+
+class _Met(Exception):  # noqa: N818
+    """The program has come to a state, and is not followed further on this run."""
+
+    def __init__(self, state: _State) -> None:
+        self.state = state
+
+
+class _Way(NamedTuple):
+    """One history that leads to a state."""
+
+    answers: tuple[int, ...] = ()
+    meetings: int = 0
+
+
 class _Enumerator:
     """Follows the scripted answers, then the first possible answer of each new question."""
 
-    def __init__(self, script: list[_Branch]) -> None:
+    def __init__(self, script: list[_Branch], meetings: int | None) -> None:
+        """`meetings`: how many to pass before the program is stopped at one; None for all."""
         self._script = script
         self._asked = 0
+        self._meetings = meetings
         self.probability = ONE
 
     def _answer(self, answers: Callable[[], list[tuple[int, Number]]]) -> int:
@@ -135,23 +162,84 @@ class _Enumerator:
 
         return self._answer(answers)
 
+    def meet(self, values: tuple[Hashable, ...]) -> None:
+        if self._meetings is None:
+            return
+        if self._meetings == 0:
+            raise _Met(_State(values))
+        self._meetings -= 1
 
-def enumerate_law(program: Callable[[Chance], T]) -> Law[T]:
+
+def meet(chance: Chance, *values: Hashable) -> None:
+    """Say that the law of all that follows depends on `values` alone.
+
+    They name the point of the program too (by a first value that no other point uses). Only
+    `enumerate_law` with `merge` listens.
+    """
+    if isinstance(chance, _Enumerator):
+        chance.meet(values)
+
+
+def enumerate_law(program: Callable[[Chance], T], *, merge: bool = False) -> Law[T]:
     """The exact law of `program(chance)`.
 
     The program is run once per leaf of its decision tree; it must ask the same questions whenever
-    it gets the same answers.
+    it gets the same answers. With `merge` it is run to the next meeting only (`meet`), the
+    probabilities of all histories that lead to one state are added up, and it goes on from there
+    once. For i.i.d. drafts that have been looked at in turn, the histories that meet are the
+    orders of a multiset, and the sum is its multinomial weight.
+
+    Raises:
+        ValueError: a state that is met twice on one history.
     """
-    weights: dict[T, Number] = {}
-    script: list[_Branch] = []
+    start = _State(())
+    ways = {start: _Way()}
+    segments: dict[_State, dict[T | _State, Number]] = {}
+    finished: list[_State] = []
+
+    def explore(state: _State) -> None:
+        segments[state] = _segment(program, ways[state], merge, ways)
+        for end in segments[state]:
+            if isinstance(end, _State) and end not in segments:
+                explore(end)
+        finished.append(state)
+
+    explore(start)
+    reached: dict[T | _State, Number] = {start: ONE}
+    for state in reversed(finished):  # a state comes after all those that lead to it
+        mass = reached.pop(state)
+        for end, chance in segments[state].items():
+            reached[end] = reached.get(end, ZERO) + mass * chance
+    for end in reached:
+        if isinstance(end, _State):
+            raise ValueError(f"the program comes back to {end.values}: name what has changed since")
+    return Law(cast("dict[T, Number]", reached))
+
+
+def _segment(
+    program: Callable[[Chance], T], way: _Way, merge: bool, ways: dict[_State, _Way]
+) -> dict[T | _State, Number]:
+    """The law of where the program comes from a state: an outcome, or the next state.
+
+    Notes a way to each new state in `ways`.
+    """
+    ends: dict[T | _State, Number] = {}
+    script = [_Branch([(answer, ONE)]) for answer in way.answers]
     while True:
-        chance = _Enumerator(script)
-        outcome = program(chance)
-        weights[outcome] = weights.get(outcome, ZERO) + chance.probability
-        while script and script[-1].chosen == len(script[-1].answers) - 1:
+        chance = _Enumerator(script, way.meetings if merge else None)
+        end: T | _State
+        try:
+            end = program(chance)
+        except _Met as met:
+            end = met.state
+            if end not in ways:
+                answers = tuple(branch.answers[branch.chosen][0] for branch in script)
+                ways[end] = _Way(answers, way.meetings + 1)
+        ends[end] = ends.get(end, ZERO) + chance.probability
+        while len(script) > len(way.answers) and script[-1].chosen == len(script[-1].answers) - 1:
             script.pop()
-        if not script:
-            return Law(weights)
+        if len(script) == len(way.answers):
+            return ends
         script[-1].chosen += 1
 
 

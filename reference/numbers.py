@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from numbers import Rational
 from typing import Any
 
-__all__ = ["ONE", "ZERO", "Number", "backend", "divide", "rational", "text"]
+__all__ = ["ONE", "ZERO", "Number", "backend", "divide", "integers", "rational", "text", "total"]
 
 # Rows hold rationals; the symbolic interpreter puts ordered expressions in their place, so the
 # element type is deliberately open.
@@ -90,6 +90,24 @@ def text(value: Number) -> str:
     return str(Fraction(int(value.numerator), int(value.denominator)))
 
 
+def integers(values: Sequence[Number]) -> Sequence[Number]:
+    """Integers in the same proportions: the numerators over one common denominator.
+
+    Numbers that are not rational (symbols, intervals) are returned as they are.
+    """
+    if not all(isinstance(value, (int, type(ONE))) for value in values):
+        return values
+    common = math.lcm(*(int(value.denominator) for value in values))
+    return [int(value.numerator) * (common // int(value.denominator)) for value in values]
+
+
 def total(values: Iterable[Number]) -> Number:
     """The sum, exact, and a rational even when `values` is empty."""
-    return sum(values, ZERO)
+    if _BACKEND == "gmpy2":
+        return sum(values, ZERO)
+    # Fractions are reduced after every addition; over one common denominator that is done once.
+    parts = list(values)
+    if not all(isinstance(value, (int, Fraction)) for value in parts):
+        return sum(parts, ZERO)
+    common = math.lcm(*[value.denominator for value in parts])
+    return Fraction(sum([v.numerator * (common // v.denominator) for v in parts]), common)

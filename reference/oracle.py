@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from draftproof.reference.catalogue import find
@@ -18,7 +18,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.models import DraftModels, Model, Prefix, block_law
 from draftproof.reference.numbers import Number, text
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme, Selection
+from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import (
     Drafts,
     FixedDrafts,
@@ -156,49 +156,10 @@ def block_stops(
     def stop(outcome: Outcome) -> Stop:
         return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
 
-    if entry.stages is None or not isinstance(draft, Model):
-        verify = entry.verify
-        return enumerate_law(
-            lambda chance: stop(verify(chance, drafts(chance), draft, target, **options))
-        )
-    select, finish = entry.stages
-    count, length, independent = _shape(drafts)
-    if entry.challenge is not None and independent and length > 0:
-        selected = Law.point(Selection((), 0, count))
-        for k in range(count):
-            step = partial(entry.challenge, draft=draft, target=target, **options)
-            selected = selected.bind(
-                lambda best, k=k, step=step: enumerate_law(  # type: ignore[misc]
-                    lambda chance: step(chance, drafts(chance), k, best)._replace(number=0)
-                )
-            )
-    else:
-        selected = enumerate_law(
-            lambda chance: select(chance, drafts(chance), draft, target, **options)
-        )
-    # Which draft won, and how, makes no difference to the law of what follows.
-    selected = selected.map(lambda selection: Selection(selection.path, 0, selection.drafts))
-    return selected.bind(
-        lambda selection: enumerate_law(
-            lambda chance: stop(finish(chance, selection, draft, target, **options))
-        )
+    return enumerate_law(
+        lambda chance: stop(entry.verify(chance, drafts(chance), draft, target, **options)),
+        merge=True,  # which draft the accepted prefix lies on is not part of how a block ends
     )
-
-
-def _shape(drafts: Callable[[Chance], Drafts]) -> tuple[int, int, bool]:
-    """K and L, and whether the drafts are independent, so that one can be drawn without the rest.
-
-    Drafts that are sampled when first looked at ask nothing here.
-    """
-    shapes = enumerate_law(
-        lambda chance: (
-            (drawn := drafts(chance)).count,
-            drawn.length,
-            isinstance(drawn, SampledDrafts),
-        )
-    )
-    (shape,) = shapes
-    return shape
 
 
 def examine(scheme: str | Scheme, instance: Instance, **options: Any) -> Examination:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from draftproof.reference.models import Model, Prefix
 
-__all__ = ["Counterexample", "Outcome", "Scheme", "Selection"]
+__all__ = ["Counterexample", "Outcome", "Scheme"]
 
 
 class Outcome(NamedTuple):
@@ -54,18 +54,6 @@ class Counterexample(NamedTuple):
         )
 
 
-class Selection(NamedTuple):
-    """The draft that is verified alone."""
-
-    path: Prefix
-    number: int
-    """Which of the drafts it is."""
-    drafts: int
-    """Out of how many."""
-    label: int = -1
-    """Schemes with labels: the label it won with, or one that wins all the same."""
-
-
 @dataclass(frozen=True)
 class Scheme:
     """One entry of the catalogue."""
@@ -97,13 +85,3 @@ class Scheme:
     """Controls: the smallest counterexample, in exact fractions."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options with their default values."""
-    stages: tuple[Callable[..., Selection], Callable[..., Outcome]] | None = None
-    """Schemes that select a draft and verify it alone: the two halves of `verify`, as
-    select(chance, drafts, draft_model, target_model, **options) and
-    finish(chance, selection, draft_model, target_model, **options). An enumeration of one after the
-    other shares the work of all the drafts that select the same path."""
-    challenge: Callable[..., Selection] | None = None
-    """Schemes that select by one comparison after the other: the step by which draft k takes the
-    place of the best draft so far, or does not, as
-    challenge(chance, drafts, k, best, draft_model, target_model, **options). Independent drafts are
-    then enumerated one at a time."""

@@ -3,18 +3,21 @@
 Looking late costs nothing and changes no law, since unseen tokens are independent of everything
 decided before. It is what makes exact enumeration affordable: a draft that nobody looks at does not
 branch, and asking whether a draft passes through a prefix branches two ways instead of V ways.
+Drafts of one model of which the same is known are exchangeable: of those it matters how many there
+are, not which (`SampledDrafts.passing`, `known`, `look`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from math import comb
 from typing import Protocol
 
-from draftproof.reference.chance import Chance, Draft
+from draftproof.reference.chance import Chance, Draft, meet
 from draftproof.reference.models import Model, Prefix, joint
-from draftproof.reference.numbers import ONE, ZERO, rational, total
+from draftproof.reference.numbers import ONE, ZERO, integers, rational, total
 from draftproof.reference.rows import Row
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "distinct_prefixes",
     "hub_drafts",
     "hub_of",
+    "look",
     "tree_drafts",
     "whole_path",
 ]
@@ -54,6 +58,12 @@ class Drafts(Protocol):
 
     def passing(self, among: Sequence[int], prefix: Prefix) -> list[int]:
         """Those of the drafts `among` that begin with `prefix`, in order."""
+        ...
+
+    def known(self, waiting: Sequence[int], tested: Sequence[int] = ()) -> Hashable:
+        """All that can still matter of these drafts: of those `waiting` to be tested what is known
+        of each, in order; of those `tested`, which are only counted from now on, the multiset.
+        """
         ...
 
 
@@ -87,6 +97,9 @@ class FixedDrafts:
     def passing(self, among: Sequence[int], prefix: Prefix) -> list[int]:
         return [draft for draft in among if self.passes(draft, prefix)]
 
+    def known(self, waiting: Sequence[int], tested: Sequence[int] = ()) -> Hashable:
+        return tuple(self._paths[k] for k in waiting), tuple(self._paths[k] for k in tested)
+
 
 class SampledDrafts:
     """Independent drafts, draft k from `models[k]`, each token drawn when first looked at.
@@ -110,8 +123,9 @@ class SampledDrafts:
         while len(self._seen[draft]) < depth:
             seen, excluded = self._seen[draft], self._excluded[draft]
             row = self._models[draft](seen)
-            weights = [ZERO if t in excluded else p for t, p in enumerate(row)]
-            token = self._chance.draw(weights, Draft(draft, len(seen) + 1))
+            if excluded:
+                row = tuple(ZERO if t in excluded else p for t, p in enumerate(row))
+            token = self._chance.draw(row, Draft(draft, len(seen) + 1))
             self._seen[draft] = (*seen, token)
             self._excluded[draft] = frozenset()
         return self._seen[draft][depth - 1]
@@ -145,10 +159,11 @@ class SampledDrafts:
             for depth in range(known + 1, len(prefix) + 1):
                 token, row = prefix[depth - 1], self._models[alike[0]](prefix[: depth - 1])
                 possible = ONE - total(row[t] for t in excluded)
-                h = ZERO if token in excluded else row[token] / possible
+                inside = ZERO if token in excluded else row[token]
                 n = len(alike)
-                weights = [comb(n, m) * h**m * (1 - h) ** (n - m) for m in range(n + 1)]
-                m = self._chance.draw(weights, Draft(alike[0], depth))
+                a, b = integers((inside, possible - inside))
+                binomial = [comb(n, m) * a**m * b ** (n - m) for m in range(n + 1)]
+                m = self._chance.draw(binomial, Draft(alike[0], depth))
                 for draft in alike[m:]:
                     self._excluded[draft] = excluded | {token}
                 alike, excluded = alike[:m], frozenset()
@@ -158,6 +173,13 @@ class SampledDrafts:
                     break
             found += alike
         return found
+
+    def known(self, waiting: Sequence[int], tested: Sequence[int] = ()) -> Hashable:
+        of_tested = [self._knowledge(draft) for draft in tested]
+        if len({model for model, _, _ in of_tested}) <= 1:
+            return tuple(map(self._knowledge, waiting)), frozenset(Counter(of_tested).items())
+        # The order of the models of those that go on together may matter.
+        return tuple(map(self._knowledge, waiting)), tuple(of_tested)
 
     def _knowledge(self, draft: int) -> tuple[int, Prefix, frozenset[int]]:
         """All that is known of a draft."""
@@ -231,6 +253,19 @@ def hub_drafts(chance: Chance, model: Model) -> FixedDrafts:
 def alive(drafts: Drafts, among: Sequence[int], prefix: Prefix) -> list[int]:
     """Those of the drafts `among` that begin with `prefix`, in order."""
     return drafts.passing(among, prefix)
+
+
+def look(chance: Chance, drafts: Drafts, among: Sequence[int], depth: int) -> list[int]:
+    """The tokens at a depth of the drafts `among`, which are all that the caller has in hand.
+
+    For callers that treat them as a multiset: an enumeration then merges the orders they come in.
+    """
+    tokens: list[int] = []
+    for count, draft in enumerate(among, start=1):
+        tokens.append(drafts.token(draft, depth))
+        if count > 1:
+            meet(chance, "look", depth, drafts.known(among[count:], among[:count]))
+    return tokens
 
 
 def whole_path(drafts: Drafts, draft: int) -> Prefix:

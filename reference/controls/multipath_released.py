@@ -36,7 +36,7 @@ def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outco
     """Block-verify the largest draft in one order with the law of the largest in the other."""
     if drafts.count == 0 or drafts.length == 0:
         return verify_path(chance, (), 0, draft, target)
-    number = largest_draft(drafts, _by_clipped_ratio(draft, target, True))
+    number = largest_draft(chance, drafts, _by_clipped_ratio(draft, target, True))
     law = law_of_largest(draft, drafts.count, _by_clipped_ratio(draft, target, False))
     return verify_path(chance, whole_path(drafts, number), number, law, target)
 

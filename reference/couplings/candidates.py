@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from draftproof.reference.chance import TOKEN, Accept, Chance
+from draftproof.reference.chance import TOKEN, Accept, Chance, meet
 from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
 from draftproof.reference.numbers import ZERO, Number, divide, total
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome
-from draftproof.reference.tree import Drafts, alive
+from draftproof.reference.tree import Drafts, alive, look
 
 __all__ = ["Candidates", "Coupling", "answer", "candidates_at", "one_token_block"]
 
@@ -42,6 +42,20 @@ class Candidates(Sequence[int]):
     def draft(self, index: int) -> int:
         """The number of the draft that a candidate comes from."""
         return self._among[index]
+
+    def look(self, chance: Chance) -> list[int]:
+        """All tokens, for a coupling that treats them as a multiset."""
+        return look(chance, self._drafts, self._among, self._depth)
+
+    def rejected(self, chance: Chance, tested: int, *kept: Hashable) -> None:
+        """The first `tested` candidates have been rejected: from now on they are a multiset.
+
+        `kept` is what the coupling holds that does not follow from it. (The order of less than two
+        candidates is no secret to forget.)
+        """
+        if tested > 1:
+            waiting, done = self._among[tested:], self._among[:tested]
+            meet(chance, "rejected", self._depth, self._drafts.known(waiting, done), kept)
 
     def require_one_row(self, coupling: str) -> None:
         """Refuse candidates of different draft rows, for a coupling that assumes one.
@@ -83,6 +97,7 @@ def answer(chance: Chance, candidates: Candidates, law: Sequence[Number]) -> int
         if chance.flip(divide(rest[token], total(rest), ZERO), candidates.test(k)):
             return int(token)
         rest[token] = ZERO
+        candidates.rejected(chance, k + 1, tuple(rest))
     return chance.draw(rest, TOKEN)
 
 

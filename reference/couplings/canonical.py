@@ -122,7 +122,7 @@ def canonical(
     n = len(candidates)
     if draft_law == "iid" and comb(len(draft_row) + n - 1, n) > MOST_SETS:
         return transport(chance, candidates, draft_row, target_row)
-    tokens = frozenset(candidates[k] for k in range(n))
+    tokens = frozenset(candidates.look(chance))
     weights, chosen = _weights(draft_row, target_row, n, draft_law)
     # A set that cannot be drawn is only ever given by hand: any weights will do.
     given = weights.get(tokens) or dict.fromkeys(tokens, ONE / len(tokens))

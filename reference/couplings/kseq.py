@@ -52,6 +52,7 @@ def kseq(
         token = candidates[k]
         if chance.flip(acceptance(draft_row, target_row, token, scale), candidates.test(k)):
             return int(token)
+        candidates.rejected(chance, k + 1)
     owed = residual(draft_row, target_row, scale, n)
     return chance.draw(row_or_plain(owed, target_row), TOKEN)
 

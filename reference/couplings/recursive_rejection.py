@@ -29,6 +29,7 @@ def recursive_rejection(
         if chance.flip(acceptance(p, owed, token), candidates.test(k)):
             return int(token)
         owed = row_or_plain(excess(p, owed), owed)
+        candidates.rejected(chance, k + 1)
     return chance.draw(owed, TOKEN)
 
 

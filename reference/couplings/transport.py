@@ -275,7 +275,7 @@ def transport(
     The scores are not drawn: given the candidates the law of the token is known.
     """
     candidates.require_one_row("transport")
-    tokens = tuple(sorted(candidates[k] for k in range(len(candidates))))
+    tokens = tuple(sorted(candidates.look(chance)))
     return answer(chance, candidates, _law(draft_row, target_row, tokens, grid))
 
 

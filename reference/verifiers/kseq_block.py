@@ -6,7 +6,7 @@ L = 1 is K-SEQ.
 
 from __future__ import annotations
 
-from draftproof.reference.chance import TOKEN, Chance
+from draftproof.reference.chance import TOKEN, Chance, meet
 from draftproof.reference.clip import DEFAULT_GRID, residual, row_or_plain, smallest_scale
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE
@@ -35,8 +35,10 @@ def verify(
         for k in waiting:
             tokens = whole_path(drafts, k)
             depth, weight = block_scan(chance, tokens, k, node, draft, target, owed, ONE / scale)
+            later = [j for j in waiting if j > k]
             if depth > len(node):
                 break
+            meet(chance, "rejected", node, owed, n, drafts.known(later))
         else:
             correction = row_or_plain(residual(p, owed, scale, n), owed)
             return Outcome(node, chance.draw(correction, TOKEN), path)
@@ -44,7 +46,8 @@ def verify(
         if depth == drafts.length:
             return Outcome(node, chance.draw(target(node), TOKEN), path)
         owed = block_residual(draft(node), target(node), weight)
-        waiting = alive(drafts, [later for later in waiting if later > k], node)
+        waiting = alive(drafts, later, node)
+        meet(chance, "accepted", node, owed, drafts.known(waiting))
     return Outcome(node, chance.draw(owed, TOKEN), path)
 
 

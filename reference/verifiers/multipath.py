@@ -18,23 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from draftproof.reference.chance import Chance
+from draftproof.reference.chance import Chance, meet
 from draftproof.reference.clip import row_or_plain
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, total
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme, Selection
-from draftproof.reference.tree import Drafts, whole_path
+from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.tree import Drafts, look, whole_path
 from draftproof.reference.verifiers.block import verify_path
 
 __all__ = [
     "SCHEME",
     "Order",
     "by_ratio",
-    "finish",
     "largest_draft",
     "law_of_largest",
-    "select",
     "verify",
 ]
 
@@ -53,15 +51,16 @@ def by_ratio(draft: Model, target: Model) -> Order:
     return order
 
 
-def largest_draft(drafts: Drafts, order: Order) -> int:
+def largest_draft(chance: Chance, drafts: Drafts, order: Order) -> int:
     """The first of the lexicographically largest drafts."""
     among = list(range(drafts.count))
     prefix: Prefix = ()
     for depth in range(1, drafts.length + 1):
         ranks = order(prefix)
-        largest = max((drafts.token(k, depth) for k in among), key=ranks.index)
+        largest = max(look(chance, drafts, among, depth), key=ranks.index)
         among = [k for k in among if drafts.token(k, depth) == largest]
         prefix = (*prefix, largest)
+        meet(chance, "largest", prefix, drafts.known(among))
     return among[0]
 
 
@@ -97,25 +96,15 @@ def _design(draft: Model, target: Model, count: int) -> tuple[Order, Model]:
     return order, law_of_largest(draft, count, order)
 
 
-def select(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Selection:
-    """The largest draft."""
-    if drafts.count == 0 or drafts.length == 0:
-        return Selection((), 0, drafts.count)
-    order, _ = _design(draft, target, drafts.count)
-    number = largest_draft(drafts, order)
-    return Selection(whole_path(drafts, number), number, drafts.count)
-
-
-def finish(chance: Chance, selection: Selection, draft: Model, target: Model) -> Outcome:
-    """Block-verify it with the law it has."""
-    path, number, count, _ = selection
-    selected = _design(draft, target, count)[1] if path else draft
-    return verify_path(chance, path, number, selected, target)
-
-
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:
     """Block-verify the largest draft with the law it has."""
-    return finish(chance, select(chance, drafts, draft, target), draft, target)
+    if drafts.count == 0 or drafts.length == 0:
+        return verify_path(chance, (), 0, draft, target)
+    order, selected = _design(draft, target, drafts.count)
+    number = largest_draft(chance, drafts, order)
+    path = whole_path(drafts, number)
+    meet(chance, "selected", path)
+    return verify_path(chance, path, number, selected, target)
 
 
 SCHEME = Scheme(
@@ -124,5 +113,4 @@ SCHEME = Scheme(
     summary="block-verify the largest draft in one fixed order of the tokens, with its law",
     paper="Thomas and Pal 2026, arXiv 2602.16961",
     verify=verify,
-    stages=(select, finish),
 )

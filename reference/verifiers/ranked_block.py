@@ -26,11 +26,11 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from draftproof.reference.chance import Chance, Select
+from draftproof.reference.chance import Chance, Select, meet
 from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
 from draftproof.reference.rows import Row
-from draftproof.reference.scheme import Outcome, Scheme, Selection
+from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts, whole_path
 from draftproof.reference.verifiers import block, greedy_block
 from draftproof.reference.verifiers.ranked_coupling import Couple, coupling_proposal
@@ -40,18 +40,15 @@ __all__ = [
     "RATIO_TYPES",
     "SCHEMES",
     "Design",
-    "challenge",
     "default_label_edges",
     "default_ratio_edges",
     "design",
     "design_for",
-    "finish",
     "label_boost",
     "label_law",
     "own_boost",
     "repaired",
     "rises_above",
-    "select",
     "verify",
 ]
 
@@ -178,7 +175,6 @@ def repaired(proposal: Sequence[Sequence[object]], rows: Row, columns: Row) -> l
     ]
 
 
-@lru_cache(maxsize=32)  # an enumeration verifies the same models over and over
 def design(
     draft: Model,
     target: Model,
@@ -253,38 +249,27 @@ def rises_above(chance: Chance, labels: Row, best: int, k: int, last: bool) -> i
     return chance.draw((beaten, total(better)) if last else (beaten, *better), Select(k))
 
 
-def challenge(
-    chance: Chance,
-    drafts: Drafts,
-    k: int,
-    best: Selection,
-    draft: DraftModels,
-    target: Model,
-    **options: Any,
-) -> Selection:
-    """Draft k against the best draft so far: it wins with a higher label."""
-    path = whole_path(drafts, k)
-    labels = _design_of(draft, target, drafts.count, k, options).labels(path)
-    rise = rises_above(chance, labels, best.label, k, k == drafts.count - 1)
-    return Selection(path, k, drafts.count, best.label + rise) if rise > 0 else best
-
-
-def select(
+def verify(
     chance: Chance, drafts: Drafts, draft: DraftModels, target: Model, **options: Any
-) -> Selection:
-    """The first draft of the highest label; the options are those of `verify`."""
-    best = Selection((), 0, drafts.count)
-    for k in range(drafts.count if drafts.length else 0):
-        best = challenge(chance, drafts, k, best, draft, target, **options)
-    return best
-
-
-def finish(
-    chance: Chance, selection: Selection, draft: DraftModels, target: Model, **options: Any
 ) -> Outcome:
-    """Verify the selected path with the law it has; the options are those of `verify`."""
-    path, number, count, _ = selection
-    selected = _design_of(draft, target, count, number, options).selected if path else target
+    """Select the first draft of the highest label and verify its path with the law that it has.
+
+    With a model for each draft the law is that of the draft given that it is the one selected: its
+    own model is enough for that, at the price of a little acceptance. The options are those of
+    `design_for`; `stateful` verifies with the greedy block rule, and leaves a carry.
+    """
+    K = drafts.count if drafts.length else 0
+    path: Prefix = ()
+    number, best = 0, -1
+    for k in range(K):
+        meet(chance, "best", k, path, best, None if isinstance(draft, Model) else number)
+        challenger = whole_path(drafts, k)
+        labels = _design_of(draft, target, K, k, options).labels(challenger)
+        rise = rises_above(chance, labels, best, k, k == K - 1)
+        if rise > 0:
+            path, number, best = challenger, k, best + rise
+    meet(chance, "selected", path, None if isinstance(draft, Model) else number)
+    selected = _design_of(draft, target, K, number, options).selected if path else target
     verify_path = greedy_block.verify_path if options.get("stateful") else block.verify_path
     return verify_path(chance, path, number, selected, target)
 
@@ -295,19 +280,6 @@ def _design_of(
     if isinstance(draft, Model):
         return design_for(draft, target, count, **options)
     return design_for(model_of_each(draft, count)[number], target, count, number=number, **options)
-
-
-def verify(
-    chance: Chance, drafts: Drafts, draft: DraftModels, target: Model, **options: Any
-) -> Outcome:
-    """Select the draft of the highest label and verify its path with the law that it has.
-
-    With a model for each draft the law is that of the draft given that it is the one selected: its
-    own model is enough for that, at the price of a little acceptance. The options are those of
-    `design_for`; `stateful` verifies with the greedy block rule, and leaves a carry.
-    """
-    selection = select(chance, drafts, draft, target, **options)
-    return finish(chance, selection, draft, target, **options)
 
 
 def design_for(
@@ -336,8 +308,28 @@ def design_for(
     Raises:
         ValueError: edges that are not increasing from 0 (labels: to 1).
     """
+    labels = None if label_edges is None else tuple(label_edges)
+    ratios = None if ratio_edges is None else tuple(ratio_edges)
+    return _design_for(
+        draft, target, count, number, classes, types, labels, ratios, couple, stateful
+    )
+
+
+@lru_cache(maxsize=32)  # an enumeration verifies the same models over and over
+def _design_for(
+    draft: Model,
+    target: Model,
+    count: int,
+    number: int | None,
+    classes: int,
+    types: int,
+    label_edges: tuple[object, ...] | None,
+    ratio_edges: tuple[object, ...] | None,
+    couple: Couple,
+    stateful: bool,
+) -> Design:
     labels = (
-        _default_label_edges(count, classes)
+        default_label_edges(count, classes)
         if label_edges is None
         else _edges(label_edges, "label_edges")
     )
@@ -348,9 +340,6 @@ def design_for(
         raise ValueError(f"label_edges end at {labels[-1]}, not 1")
     boost = label_boost(labels, count) if number is None else own_boost(labels, count, number)
     return design(draft, target, labels, boost, ratios, couple, stateful)
-
-
-_default_label_edges = lru_cache(maxsize=64)(default_label_edges)
 
 
 def _edges(edges: Sequence[object], where: str) -> Row:
@@ -367,8 +356,6 @@ SCHEMES = (
         summary="rank the drafts by labels coupled to their paths, block-verify the highest",
         paper="this project",
         verify=verify,
-        stages=(select, finish),
-        challenge=challenge,
         draft_law="independent",
         selects=True,
         options={"classes": CLASSES, "types": RATIO_TYPES},
@@ -379,8 +366,6 @@ SCHEMES = (
         summary="ranked block with the greedy block rule; modifies the target that follows",
         paper="this project",
         verify=partial(verify, stateful=True),
-        stages=(partial(select, stateful=True), partial(finish, stateful=True)),
-        challenge=partial(challenge, stateful=True),
         stateful=True,
         draft_law="independent",
         selects=True,

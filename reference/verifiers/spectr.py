@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from draftproof.reference import couplings
-from draftproof.reference.chance import TOKEN, Chance
+from draftproof.reference.chance import TOKEN, Chance, meet
 from draftproof.reference.clip import DEFAULT_GRID
 from draftproof.reference.couplings.candidates import Coupling, candidates_at
 from draftproof.reference.couplings.canonical import canonical
@@ -49,6 +49,7 @@ def spectr(
         if not still:
             return Outcome(accepted, token, following[0] if accepted else 0)
         accepted, following = (*accepted, token), still
+        meet(chance, "spectr", accepted, drafts.known(following))
     path = following[0] if accepted else 0
     return Outcome(accepted, chance.draw(target(accepted), TOKEN), path)
 

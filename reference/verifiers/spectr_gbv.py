@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from draftproof.reference.carry import emit, owed_chain
-from draftproof.reference.chance import TOKEN, Chance
+from draftproof.reference.chance import TOKEN, Chance, meet
 from draftproof.reference.clip import DEFAULT_GRID, cover_factor, kept_mass, smallest_scale
 from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
 from draftproof.reference.scheme import Outcome, Scheme
@@ -52,21 +52,25 @@ def _one_at_a_time(chance: Chance, drafts: Drafts, draft: DraftModels, target: M
     models = model_of_each(draft, drafts.count)
     node: Prefix = ()
     chain, path = target, 0
+    layers: tuple[tuple[Prefix, Model], ...] = ()  # all that the chain depends on
     waiting = list(range(drafts.count)) if drafts.length else []
     while waiting:
         k, *waiting = waiting
         tokens = whole_path(drafts, k)
         depth = greedy_scan(chance, tokens, k, node, models[k], chain)
         chain = owed_chain(models[k], chain, node, drafts.length)
+        layers = (*layers, (node, models[k]))
         if depth > len(node):
             node, path = tokens[:depth], k
             waiting = alive(drafts, waiting, node) if depth < drafts.length else []
+        meet(chance, "tested", node, layers, drafts.known(waiting))
     return emit(node, chance.draw(chain(node), TOKEN), path, chain)
 
 
 def _clipped(chance: Chance, drafts: Drafts, draft: Model, target: Model, grid: int) -> Outcome:
     node: Prefix = ()
     chain, path = target, 0
+    layers: tuple[tuple[Prefix, int], ...] = ()  # all that the chain depends on
     waiting = list(range(drafts.count)) if drafts.length else []
     while waiting:
         n = len(waiting)
@@ -74,17 +78,20 @@ def _clipped(chance: Chance, drafts: Drafts, draft: Model, target: Model, grid: 
         rho = smallest_scale(p, t, n, grid)
         cover = cover_factor(kept_mass(p, t, rho), n)
         rest = owed_chain(draft, chain, node, drafts.length, rho, cover)
+        layers = (*layers, (node, n))
         for k in waiting:
             tokens = whole_path(drafts, k)
             depth = greedy_scan(chance, tokens, k, node, draft, chain, rho)
+            later = [j for j in waiting if j > k]
             if depth > len(node):
                 node, path = tokens[:depth], k
-                later = [j for j in waiting if j > k]
                 waiting = alive(drafts, later, node) if depth < drafts.length else []
                 break
+            meet(chance, "rejected", node, layers, drafts.known(later))
         else:
             waiting = []
         chain = rest
+        meet(chance, "clipped", node, layers, drafts.known(waiting))
     return emit(node, chance.draw(chain(node), TOKEN), path, chain)
 
 

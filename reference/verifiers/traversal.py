@@ -13,9 +13,9 @@ Source: Weng et al. (2505.12398).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from draftproof.reference.chance import TOKEN, Accept, Chance
+from draftproof.reference.chance import TOKEN, Accept, Chance, meet
 from draftproof.reference.clip import excess, row_or_plain, without
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, total
@@ -28,7 +28,7 @@ __all__ = ["SCHEME", "verify"]
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:
     """Verify the drafts as a merged tree; a node is tested as its first draft at its depth."""
     everyone = range(drafts.count if drafts.length else 0)
-    outcome = _visit(chance, drafts, draft, target, (), everyone, ONE)
+    outcome = _visit(chance, drafts, draft, target, (), everyone, ONE, None)
     if outcome is None:
         raise AssertionError("the root has weight 1 and is always accepted")
     return outcome
@@ -42,8 +42,12 @@ def _visit(
     node: Prefix,
     through: Sequence[int],
     weight: Number,
+    above: Hashable,
 ) -> Outcome | None:
-    """Verify the subtree of `node`, the drafts `through` it; None when all of it is rejected."""
+    """Verify the subtree of `node`, the drafts `through` it; None when all of it is rejected.
+
+    `above` is all that what follows then depends on.
+    """
     depth = len(node)
     q = target(node)
     if depth < drafts.length and through:
@@ -52,8 +56,10 @@ def _visit(
         while waiting:
             x = drafts.token(waiting[0], depth + 1)
             child = alive(drafts, waiting, (*node, x))
+            waiting = [k for k in waiting if k not in child]
             below = min(ONE, weight * divide(q[x], p[x], ZERO))
-            outcome = _visit(chance, drafts, draft, target, (*node, x), child, below)
+            here = above, p, q, weight, drafts.known(waiting)
+            outcome = _visit(chance, drafts, draft, target, (*node, x), child, below, here)
             if outcome is not None:
                 return outcome
             owed = excess(p, q, weight)
@@ -61,7 +67,7 @@ def _visit(
             q, weight = row_or_plain(owed, q), divide(mass, mass + 1 - weight, ZERO)
             rest = without(p, x)
             p = row_or_plain(rest, rest)
-            waiting = [k for k in waiting if k not in child]
+            meet(chance, "cut", node, above, p, q, weight, drafts.known(waiting))
     if depth == 0 or chance.flip(weight, Accept(through[0], depth)):
         return Outcome(node, chance.draw(q, TOKEN), through[0] if depth else 0)
     return None

@@ -130,7 +130,7 @@ def test_published_multipath_orders_by_the_capped_ratio(size: tuple[int, int, in
 
     def verify(chance: Any, drafts: Any, draft: Any, target: Any) -> Any:
         order = capped(draft, target)
-        number = multipath.largest_draft(drafts, order)
+        number = multipath.largest_draft(chance, drafts, order)
         selected = multipath.law_of_largest(draft, drafts.count, order)
         return verify_path(chance, whole_path(drafts, number), number, selected, target)
 

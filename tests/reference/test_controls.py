@@ -249,7 +249,7 @@ def test_one_consistent_order_of_ties_is_lossless() -> None:
 
     def verify(chance: Any, drafts: Any, draft: Model, target: Model) -> Any:
         order = _by_clipped_ratio(draft, target, larger_index_first=False)
-        number = largest_draft(drafts, order)
+        number = largest_draft(chance, drafts, order)
         law = law_of_largest(draft, drafts.count, order)
         return verify_path(chance, whole_path(drafts, number), number, law, target)
 

@@ -1,25 +1,153 @@
-"""Faster enumeration changes no law: late and exchangeable drafts against brute force."""
+"""Faster enumeration changes no law: late, exchangeable and merged drafts against brute force."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Callable
+from math import factorial, prod
+from typing import Any
 
 import pytest
 from draftproof.conformance.bench_enumeration import benchmark, naive_law, rounded
 from draftproof.conformance.comparison import dirichlet_instance
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import Chance, enumerate_law
+from draftproof.reference.chance import Chance, Draft, enumerate_law, meet
 from draftproof.reference.instance import KINDS, random_instance
-from draftproof.reference.models import random_table
-from draftproof.reference.oracle import examine
-from draftproof.reference.tree import SampledDrafts, alive
+from draftproof.reference.law import Law
+from draftproof.reference.models import Model, random_table
+from draftproof.reference.numbers import rational
+from draftproof.reference.oracle import (
+    Stop,
+    block_stops,
+    check_drafts,
+    draw_drafts,
+    examine,
+    freeze_carry,
+)
+from draftproof.reference.tree import Drafts, SampledDrafts, alive, look
 
 SAMPLED = [
     name
     for name, s in SCHEMES.items()
-    if s.draft_law in ("iid", "independent", "any") and s.kind != "control" and s.stages is None
+    if s.draft_law in ("iid", "independent", "any") and s.kind != "control" and not s.selects
 ]
-"""Without the schemes in two stages, which test_oracle compares with the whole."""
+"""Without ranked block, whose labels make the naive enumeration too long."""
+SMALL: dict[str, dict[str, Any]] = {
+    "ranked_block": {"classes": 3, "types": 4},
+    "ranked_block:stateful": {"classes": 3, "types": 4},
+}
+
+
+def unmerged(
+    name: str, drafts: Callable[[Chance], Drafts], draft: Any, target: Model, **options: Any
+) -> Law[Stop]:
+    """The law of every history followed to its end, on its own."""
+
+    def program(chance: Chance) -> Stop:
+        outcome = SCHEMES[name].verify(chance, drafts(chance), draft, target, **options)
+        return Stop(outcome.accepted, outcome.next, freeze_carry(outcome.carry))
+
+    return enumerate_law(program)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_merging_changes_no_law(name: str) -> None:
+    scheme, options = SCHEMES[name], SMALL.get(name, {})
+    for seed in range(25):
+        generator = random.Random(f"{name} {seed}")
+        V, L, K = generator.choice(((2, 2, 2), (3, 1, 3), (2, 1, 4), (2, 2, 3), (3, 2, 2)))
+        length = 1 if scheme.kind == "coupling" else L
+        least, most = scheme.drafts
+        drafts = max(least, K if most is None else min(K, most))
+        law: Any = scheme.draft_law if scheme.draft_law == "without_replacement" else "iid"
+        if scheme.draft_law == "deterministic" or (law == "iid" and seed % 5 == 4):
+            law = "fixed"
+        drafts = min(drafts, V**length) if law == "without_replacement" else drafts
+        kind = generator.choice(list(KINDS))
+        instance = random_instance(
+            generator, V, length, drafts, kind=kind, denominator=7, draft_law=law
+        )
+        check_drafts(scheme, drafts)
+        draft, target = instance.draft_model, instance.target_model
+
+        def draw(chance: Chance, instance: Any = instance) -> Drafts:
+            return draw_drafts(chance, instance, scheme)
+
+        merged = block_stops(name, draw, draft, target, **options)
+        assert merged == unmerged(name, draw, draft, target, **options)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, s in SCHEMES.items() if s.draft_law in ("independent", "any")]
+)
+def test_merging_keeps_different_models_apart(name: str) -> None:
+    """Two drafts share a model, the third has another: their order matters."""
+    scheme, options = SCHEMES[name], SMALL.get(name, {})
+    for seed in range(15):
+        generator = random.Random(f"{name} {seed}")
+        length = 1 if scheme.kind == "coupling" else 2
+        one, other, target = (random_table(generator, 2, length, 7) for _ in range(3))
+        models = generator.choice(([one, other, one], [one, one, other], [other, one, one]))
+
+        def draw(chance: Chance, models: Any = models, length: int = length) -> Drafts:
+            return SampledDrafts(chance, models, length)
+
+        merged = block_stops(name, draw, models, target, **options)
+        assert merged == unmerged(name, draw, models, target, **options)
+
+
+def test_a_meeting_that_forgets_what_matters_changes_the_law() -> None:
+    """The comparison above can fail: here the first draw matters and is not named."""
+
+    def program(chance: Chance, named: bool) -> int:
+        first = chance.draw((1, 1), Draft(0, 1))
+        meet(chance, "after the first", first if named else None)
+        return chance.flip(rational(1 + first) / 3, Draft(0, 2)) + 2 * first
+
+    whole = enumerate_law(lambda chance: program(chance, True))
+    assert enumerate_law(lambda chance: program(chance, True), merge=True) == whole
+    assert enumerate_law(lambda chance: program(chance, False)) == whole
+    assert enumerate_law(lambda chance: program(chance, False), merge=True) != whole
+
+
+def test_a_state_that_comes_back_is_refused() -> None:
+    def program(chance: Chance) -> int:
+        heads = 0
+        for toss in range(3):
+            heads += chance.flip(rational("1/2"), Draft(0, toss))
+            meet(chance, "heads", heads)
+        return heads
+
+    assert enumerate_law(program).expectation(lambda n: n) == rational("3/2")
+    with pytest.raises(ValueError, match=r"comes back to \('heads', 0\)"):
+        enumerate_law(program, merge=True)
+
+
+def test_orders_are_merged_into_multisets_with_multinomial_weights() -> None:
+    """Six tokens from three: 28 multisets in place of 729 sequences.
+
+    One run for each ordered pair, three for each multiset of 2 to 5 tokens, one for each of 6.
+    """
+    model = random_table(random.Random(4), 3, 1, 7)
+    row = model(())
+    runs = 0
+
+    def program(chance: Chance) -> tuple[int, ...]:
+        nonlocal runs
+        runs += 1
+        drafts = SampledDrafts(chance, [model] * 6, 1)
+        return tuple(sorted(look(chance, drafts, range(6), 1)))
+
+    law = enumerate_law(program, merge=True)
+    merged_runs, runs = runs, 0
+    assert law == enumerate_law(program)
+    assert len(law) == 28
+    assert (merged_runs, runs) == (9 + 3 * (6 + 10 + 15 + 21) + 28, 3**6)
+    for tokens, chance in law.items():
+        counts = Counter(tokens).values()
+        orders = factorial(6) // prod(map(factorial, counts))
+        assert chance == orders * prod((row[v] for v in tokens), start=rational(1))
 
 
 @pytest.mark.parametrize("name", SAMPLED)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
-from draftproof.reference.catalogue import SCHEMES
 from draftproof.reference.chance import TOKEN, Accept
 from draftproof.reference.instance import Instance, random_instance
 from draftproof.reference.models import Model, block_law, context_free
@@ -118,17 +116,6 @@ def test_carries_freeze_to_what_they_can_emit() -> None:
     assert thaw_carry(frozen, other).carried == 2
     assert thaw_carry(frozen, other)((1,)) == half
     assert thaw_carry(frozen, other)((1, 0)) == other(())
-
-
-@pytest.mark.parametrize("name", [n for n, s in SCHEMES.items() if s.stages])
-def test_enumerating_in_stages_changes_no_law(name: str) -> None:
-    generator = random.Random(name)
-    whole = replace(SCHEMES[name], stages=None)
-    for _ in range(12):
-        V, L, K = generator.choice(((2, 2, 2), (3, 1, 2), (2, 1, 3), (2, 0, 2), (2, 2, 1)))
-        instance = random_instance(generator, V, L, K, kind="mixed")
-        options = {"classes": 3, "types": 4} if "ranked" in name else {}
-        assert examine(name, instance, **options).stops == examine(whole, instance, **options).stops
 
 
 def test_no_drafts_or_no_length_draw_from_the_target() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, product
 from typing import Any
@@ -574,18 +573,6 @@ def test_drawing_with_replacement_biases_a_scheme_that_assumes_none() -> None:
 
 
 # Ranked block: any coupling is lossless, a wrong one is not.
-
-
-@pytest.mark.parametrize("name", ["ranked_block", "ranked_block:stateful"])
-def test_one_draft_at_a_time_is_the_same_law(name: str) -> None:
-    """The enumeration of independent drafts one after the other, against all at once."""
-    at_once = replace(SCHEMES[name], challenge=None)
-    for instance in random_sizes(40):
-        for options in RANKED:
-            assert (
-                examine(name, instance, **options).stops
-                == examine(at_once, instance, **options).stops
-            )
 
 
 def any_coupling(seed: int) -> Any:
