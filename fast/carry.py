@@ -106,7 +106,7 @@ def chained(rows: Rows, carry: Carry) -> Rows:
     rest = (1.0 - carry.cover / carry.scale).clamp(min=0.0)
     layers = torch.stack([r / top, carry.cover / top, rest, active.to(r.dtype)], 2)
     layers = layers.to(rows.compute_dtype)
-    if compiled := rows.chain_kernels():
+    if compiled := rows.kernels():
         return replace(rows, chain=compiled.settle_chain(rows, layers))
     settled = settle_nothing(layers)
     for part, p, q in tiles(rows.only(active.any(1))):
@@ -129,7 +129,7 @@ def chain_entries(rows: Rows, carry: Carry, token: Tensor) -> Tensor:
 def chain_gap(rows: Rows, carry: Carry, s: Tensor) -> tuple[Tensor, Tensor]:
     """Σ (s T - p)+ and Σ (p - s T)+, float64 [R] each, for the row T of the chain and s [R]."""
     rows, s = chained(rows, carry), s.clamp(max=1.0)
-    if compiled := rows.chain_kernels():
+    if compiled := rows.kernels():
         return compiled.gap_masses(rows, s)
     sums, scale = Sums(rows), column(s, rows)
     for part, p, q in tiles(rows):

@@ -65,7 +65,7 @@ LARGE = 2**16
 
 
 observer: Callable[[Rows], None] | None = None
-"""Set by the benchmark to see which rows are read; the torch path is then taken."""
+"""Set by the benchmark to see which rows each pass reads."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,14 @@ class Rows:
         """The same pairs, those that are not `needed` [R] marked so."""
         return replace(self, target_index=torch.where(needed, self.target_index, -1))
 
-    def chain_kernels(self) -> kernels.ChainKernels | None:
-        """The compiled passes that make and read chains, if there are any."""
-        known = self.law is None or self.rise is not None
-        return kernels.choose_for_chain(self) if known and observer is None else None
-
     def kernels(self) -> kernels.Kernels | None:
-        """The compiled passes over these rows, if there are any."""
-        known = self.law is None or self.rise is not None
-        return kernels.choose(self) if known and observer is None else None
+        """The compiled passes over these rows, if there are any; the observer is told of them."""
+        if self.law is not None and self.rise is None:
+            return None
+        compiled = kernels.choose(self)
+        if compiled is not None and observer is not None:
+            observer(self)
+        return compiled
 
     def zeros(self, *shape: int) -> Tensor:
         """float64 [R, *shape] of zeros."""

@@ -18,7 +18,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["ChainKernels", "Kernels", "choose", "choose_for_chain"]
+__all__ = ["Kernels", "choose"]
 
 
 def _installed(library: str) -> bool:
@@ -50,10 +50,6 @@ class Kernels(Protocol):
     def draw(self, rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -> Tensor:
         """As `clip.draw`."""
 
-
-class ChainKernels(Kernels, Protocol):
-    """The passes of a backend that also knows rows with a chain."""
-
     def settle_chain(self, rows: Rows, chain: Tensor) -> Tensor:
         """As `chain.settle_rows`, for the pairs of `rows`."""
 
@@ -61,20 +57,14 @@ class ChainKernels(Kernels, Protocol):
         """As `carry.chain_gap`."""
 
 
-def choose_for_chain(rows: Rows) -> ChainKernels | None:
-    """The backend for chains over these rows; None: torch."""
-    if _TRITON and (rows.device.type == "cuda" or _INTERPRETED):
+def choose(rows: Rows) -> Kernels | None:
+    """The backend for these rows; None: torch."""
+    kind = rows.device.type
+    if _TRITON and (kind == "cuda" or _INTERPRETED):
         from draftproof.fast.kernels import launch
 
         return launch
-    return None
-
-
-def choose(rows: Rows) -> Kernels | None:
-    """The backend for these rows; None: torch."""
-    if chained := choose_for_chain(rows):
-        return chained
-    if _NUMBA and rows.device.type == "cpu" and rows.chain is None:
+    if _NUMBA and kind == "cpu":
         from draftproof.fast.kernels import cpu
 
         return cpu if cpu.takes(rows) else None

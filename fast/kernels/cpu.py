@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -27,7 +27,15 @@ from torch import Tensor
 if TYPE_CHECKING:
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["draw", "kept_mass", "owed_mass", "ratio_masses", "takes"]
+__all__ = [
+    "draw",
+    "gap_masses",
+    "kept_mass",
+    "owed_mass",
+    "ratio_masses",
+    "settle_chain",
+    "takes",
+]
 
 SMALL = 2**16
 """Entries of all rows of a call, below which a second thread costs more than it saves."""
@@ -49,8 +57,7 @@ def owed_mass(rows: Rows, a: Tensor, b: Tensor | None, overrides: Overrides | No
     """As `clip.owed_mass`."""
     out = rows.zeros(_lane_segments(rows))
     coefficients = _typed(rows, a, torch.ones_like(a) if b is None else b)
-    fixed = (*_tables(rows), *coefficients, *_overrides(rows, overrides), *_law(rows), out.numpy())
-    _run(_owed_mass, rows, out.shape[1], fixed)
+    _run(_owed_mass, rows, out.shape[1], *coefficients, *_overrides(rows, overrides), out.numpy())
     return _fold(out)
 
 
@@ -63,16 +70,30 @@ def kept_mass(
     owed = a is not None and b is not None
     one = torch.ones_like(scales[:, 0])
     coefficients = _typed(rows, one if a is None else a, one if b is None else b, scales)
-    results = (masses.numpy(), partial.numpy())
-    _run(_kept_mass, rows, segments, (*_tables(rows), *coefficients, owed, *_law(rows), *results))
+    _run(_kept_mass, rows, segments, *coefficients, owed, masses.numpy(), partial.numpy())
     return _fold(masses), _fold(partial)
 
 
 def ratio_masses(rows: Rows, edges: Tensor) -> Tensor:
     """As `clip.ratio_masses`."""
     out = rows.zeros(len(edges), _lane_segments(rows))
-    _run(_ratio_mass, rows, out.shape[2], (*_tables(rows), *_intervals(rows, edges), out.numpy()))
+    _run(_ratio_mass, rows, out.shape[2], *_intervals(rows, edges), out.numpy())
     return _fold(out)
+
+
+def gap_masses(rows: Rows, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ (s T - p)+ and Σ (p - s T)+, float64 [R] each."""
+    gained, lost = (rows.zeros(_lane_segments(rows)) for _ in range(2))
+    _run(_gap_mass, rows, gained.shape[1], *_typed(rows, s), gained.numpy(), lost.numpy())
+    return _fold(gained), _fold(lost)
+
+
+def settle_chain(rows: Rows, chain: Tensor) -> Tensor:
+    """As `chain.settle_rows`, for the pairs of `rows`: a row and its layers at a time."""
+    settled = chain.clone()
+    tiny = torch.finfo(chain.dtype).tiny
+    _run(_settle, rows, 1, chain.contiguous().numpy(), tiny, settled.numpy())
+    return settled
 
 
 def draw(rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -> Tensor:
@@ -80,9 +101,8 @@ def draw(rows: Rows, uniform: Tensor, owed: Owed, overrides: Overrides | None) -
     out = torch.zeros(rows.count, dtype=torch.int64)
     clipped = owed.c is not None and owed.d is not None
     c, d = (owed.c, owed.d) if owed.c is not None and owed.d is not None else (owed.a, owed.a)
-    fixed = (*_tables(rows), *_typed(rows, owed.a, owed.b, c, d), clipped)
-    extra = (*_overrides(rows, overrides), *_law(rows), uniform.contiguous().numpy(), out.numpy())
-    _run(_draw, rows, 1, (*fixed, *extra))
+    weights = (*_typed(rows, owed.a, owed.b, c, d), clipped, *_overrides(rows, overrides))
+    _run(_draw, rows, 1, *weights, uniform.contiguous().numpy(), out.numpy())
     return out
 
 
@@ -93,11 +113,13 @@ def _fold(parts: Tensor) -> Tensor:
     return flat[:, 0].view(parts.shape[:-1])
 
 
-def _run(kernel: Callable[..., None], rows: Rows, segments: int, fixed: tuple[object, ...]) -> None:
-    """kernel(.., needed rows, first segment, last segment), over the threads that torch would use.
+def _run(kernel: Callable[..., None], rows: Rows, segments: int, *arguments: object) -> None:
+    """kernel(pairs, .., needed, first, last) over the threads that torch would use.
 
-    Segments are summed apart, so neither way to split the work changes a bit.
+    A thread has some of the needed pairs or some of the segments; these are summed apart, so
+    neither way to split the work changes a bit.
     """
+    pairs = _pairs(rows)
     needed = np.flatnonzero(rows.target_index.numpy() >= 0)
     threads = torch.get_num_threads() if len(needed) * rows.vocab >= SMALL else 1
     if len(needed) >= threads:
@@ -105,8 +127,8 @@ def _run(kernel: Callable[..., None], rows: Rows, segments: int, fixed: tuple[ob
     else:
         cuts = [segments * t // threads for t in range(threads + 1)]
         pieces = [(needed, low, high) for low, high in pairwise(cuts)]
-    others = [_threads().submit(kernel, *fixed, *piece) for piece in pieces[1:]]
-    kernel(*fixed, *pieces[0])
+    others = [_threads().submit(kernel, pairs, *arguments, *piece) for piece in pieces[1:]]
+    kernel(pairs, *arguments, *pieces[0])
     for other in others:
         other.result()
 
@@ -131,13 +153,36 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+class Pairs(NamedTuple):
+    """`Rows` as arrays."""
+
+    draft: Array
+    target: Array
+    draft_index: Array
+    target_index: Array
+    start: Array
+    """[R], and slopes [R, NT-1]: the selected row; [0] and [1, 0] if there is none."""
+    slopes: Array
+    edges: Array
+    inverses: Array
+    chain: Array
+    """[R, J, 4]; [1, 0, 4] if there is none"""
+
+
+def _pairs(rows: Rows) -> Pairs:
+    tables = (rows.draft_rows, rows.target_rows, rows.draft_index, rows.target_index)
+    arrays = [table.detach().contiguous().numpy() for table in tables]
+    none = np.empty(0, _dtype(rows))
+    law = [none, none[None], none, none]
+    if rows.rise is not None and rows.edges is not None:
+        slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
+        law = [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
+    chain = np.empty((1, 0, 4), none.dtype)
+    return Pairs(*arrays, *law, chain if rows.chain is None else rows.chain.contiguous().numpy())
+
+
 def _lane_segments(rows: Rows) -> int:
     return -(-min(rows.vocab, LANES) // SEGMENT)
-
-
-def _tables(rows: Rows) -> list[Array]:
-    tables = (rows.draft_rows, rows.target_rows, rows.draft_index, rows.target_index)
-    return [table.detach().contiguous().numpy() for table in tables]
 
 
 def _typed(rows: Rows, *values: Tensor) -> list[Array]:
@@ -159,15 +204,6 @@ def _intervals(rows: Rows, edges: Tensor) -> list[Array]:
     return _typed(rows, edges[:-1], 1.0 / (edges[1:] - edges[:-1]))
 
 
-def _law(rows: Rows) -> list[Array]:
-    """Start, slopes and intervals of the selected row; no slopes when there is none."""
-    if rows.rise is None or rows.edges is None:
-        none = np.empty(0, _dtype(rows))
-        return [none, none[None], none, none]
-    slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
-    return [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
-
-
 @_compiled
 def _hat(p, q, edge, inverse, out):
     """out = min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
@@ -179,25 +215,56 @@ def _hat(p, q, edge, inverse, out):
 
 
 @_compiled
-def _draft(draft, n, r, low, high, q, start, slopes, edges, inverses, law, step):
-    """Columns low .. high of the draft row of pair r: zeros for a leaf, or the selected row."""
-    if slopes.shape[1] == 0 and n >= 0:
-        return draft[n, low:high]
-    width = high - low
-    selected = law[:width]
-    if n < 0:
-        selected[:] = 0
-        return selected
-    p, h, zero = draft[n, low:high], step[:width], law.dtype.type(0)
-    for j in range(width):
-        selected[j] = p[j] * start[r]
-    for b in range(slopes.shape[1]):
-        _hat(p, q, edges[b], inverses[b], h)
-        for j in range(width):
-            selected[j] += h[j] * slopes[r, b]
-    for j in range(width):
-        selected[j] = selected[j] if selected[j] > zero else zero
-    return selected
+def _selected(p, q, start, slopes, edges, inverses, step, out):
+    """The row that a label law selects, as `clip.selected_row`."""
+    zero = out.dtype.type(0)
+    for j in range(len(p)):
+        out[j] = p[j] * start
+    for b in range(len(slopes)):
+        _hat(p, q, edges[b], inverses[b], step)
+        for j in range(len(p)):
+            out[j] += step[j] * slopes[b]
+    for j in range(len(p)):
+        out[j] = out[j] if out[j] > zero else zero
+
+
+@_compiled
+def _layer(p, q, layer, out):
+    """What a layer of a chain leaves, before it is divided by its mass."""
+    a, c, d = layer[0], layer[1], layer[2]
+    for j in range(len(p)):
+        scaled = q[j] * a
+        x, y = scaled - p[j] * c, scaled * d
+        out[j] = x if x > y else y
+
+
+@_compiled
+def _times(x, factor):
+    for j in range(len(x)):
+        x[j] *= factor
+
+
+@_compiled
+def _load(pairs, r, low, high, scratch):
+    """Columns low .. high of the draft row (or the selected one) and of the row of the chain."""
+    q = pairs.target[pairs.target_index[r], low:high]
+    if pairs.draft_index[r] < 0:  # a leaf
+        p = scratch[0, : high - low]
+        p[:] = 0
+    else:
+        p = pairs.draft[pairs.draft_index[r], low:high]
+        if pairs.slopes.shape[1] > 0:
+            step, out = scratch[1, : high - low], scratch[0, : high - low]
+            intervals = pairs.edges, pairs.inverses
+            _selected(p, q, pairs.start[r], pairs.slopes[r], *intervals, step, out)
+            p = out
+    if pairs.chain.shape[1] > 0:
+        last = scratch[2, : high - low]
+        for layer in pairs.chain[r]:
+            _layer(p, q, layer, last)
+            _times(last, layer[3])
+            q = last
+    return p, q
 
 
 @_compiled
@@ -271,53 +338,17 @@ def _fold_in_place(parts):
 
 
 @_compiled
-def _owed_mass(
-    draft,
-    target,
-    draft_index,
-    target_index,
-    a,
-    b,
-    tokens,
-    values,
-    start,
-    slopes,
-    edges,
-    inverses,
-    out,
-    needed,
-    first,
-    last,
-):
+def _owed_mass(pairs, a, b, tokens, values, out, needed, first, last):
     """out [R, segments] = partial sums of (a q - b p)+, entries overridden."""
-    vocab, width = target.shape[1], (last - first) * SEGMENT
-    lanes, tile, law, step = (
-        np.empty(width, a.dtype),
-        np.empty(width, a.dtype),
-        np.empty(width, a.dtype),
-        np.empty(width, a.dtype),
-    )
+    vocab, width = pairs.target.shape[1], (last - first) * SEGMENT
+    lanes, scratch = np.empty(width, a.dtype), np.empty((4, width), a.dtype)
     for r in needed:
         lanes[:] = 0
         for low in range(first * SEGMENT, vocab, LANES):
             high = min(low + width, vocab)
-            q = target[target_index[r], low:high]
-            p = _draft(
-                draft,
-                draft_index[r],
-                r,
-                low,
-                high,
-                q,
-                start,
-                slopes,
-                edges,
-                inverses,
-                law,
-                step,
-            )
+            p, q = _load(pairs, r, low, high, scratch)
             if tokens.shape[1] > 0 and _inside(tokens[r], low, high) > 0:
-                owed = tile[: high - low]
+                owed = scratch[3, : high - low]
                 _owed(p, q, a[r], b[r], owed)
                 _replace(tokens[r], values[r], low, owed)
                 for j in range(high - low):
@@ -337,31 +368,13 @@ def _add_kept(p, target, s, masses, partial):
 
 
 @_compiled
-def _kept_mass(
-    draft,
-    target,
-    draft_index,
-    target_index,
-    a,
-    b,
-    scales,
-    owed,
-    start,
-    slopes,
-    edges,
-    inverses,
-    masses,
-    partial,
-    needed,
-    first,
-    last,
-):
+def _kept_mass(pairs, a, b, scales, owed, masses, partial, needed, first, last):
     """Partial sums of min(p, s T), and of its entries below p: [R, scales, segments] each."""
-    vocab, count = target.shape[1], scales.shape[1]
+    vocab, count = pairs.target.shape[1], scales.shape[1]
     # a few segments at a time, so that all scales find their columns and lanes in the cache
     width = 4 * SEGMENT
     lanes, below = np.empty((count, width), a.dtype), np.empty((count, width), a.dtype)
-    tile, law, step = np.empty(width, a.dtype), np.empty(width, a.dtype), np.empty(width, a.dtype)
+    scratch = np.empty((4, width), a.dtype)
     for r in needed:
         for s in range(first, last, 4):
             end = min(s + 4, last)
@@ -369,25 +382,11 @@ def _kept_mass(
             below[:] = 0
             for low in range(s * SEGMENT, vocab, LANES):
                 high = min(low + (end - s) * SEGMENT, vocab)
-                q = target[target_index[r], low:high]
-                p = _draft(
-                    draft,
-                    draft_index[r],
-                    r,
-                    low,
-                    high,
-                    q,
-                    start,
-                    slopes,
-                    edges,
-                    inverses,
-                    law,
-                    step,
-                )
+                p, q = _load(pairs, r, low, high, scratch)
                 if owed:
-                    t = tile[: high - low]
-                    _owed(p, q, a[r], b[r], t)
-                    q = t
+                    target = scratch[3, : high - low]
+                    _owed(p, q, a[r], b[r], target)
+                    q = target
                 for g in range(count):
                     _add_kept(p, q, scales[r, g], lanes[g], below[g])
             for g in range(count):
@@ -396,34 +395,90 @@ def _kept_mass(
 
 
 @_compiled
-def _ratio_mass(
-    draft, target, draft_index, target_index, edges, inverses, out, needed, first, last
-):
+def _ratio_mass(pairs, edges, inverses, out, needed, first, last):
     """out [R, types, segments] = partial sums of h_{b-1} - h_b, with h before the first = p."""
-    vocab, types = target.shape[1], out.shape[1]
-    lanes = np.empty((types, SEGMENT), draft.dtype)
-    one, two = np.empty(SEGMENT, draft.dtype), np.empty(SEGMENT, draft.dtype)
+    vocab, types = pairs.target.shape[1], out.shape[1]
+    lanes, scratch = np.empty((types, SEGMENT), edges.dtype), np.empty((4, SEGMENT), edges.dtype)
+    one, two = np.empty(SEGMENT, edges.dtype), np.empty(SEGMENT, edges.dtype)
     for r in needed:
         for s in range(first, last):
             lanes[:] = 0
-            if draft_index[r] >= 0:
-                for low in range(s * SEGMENT, vocab, LANES):
-                    width = min(SEGMENT, vocab - low)
-                    p = draft[draft_index[r], low : low + width]
-                    q = target[target_index[r], low : low + width]
-                    above, here = one[:width], two[:width]
-                    above[:] = p
-                    for b in range(types - 1):
-                        _hat(p, q, edges[b], inverses[b], here)
-                        lane = lanes[b]
-                        for j in range(width):
-                            lane[j] += above[j] - here[j]
-                        above, here = here, above
-                    lane = lanes[types - 1]
-                    for j in range(width):
-                        lane[j] += above[j]
+            for low in range(s * SEGMENT, vocab, LANES):
+                high = min(low + SEGMENT, vocab)
+                p, q = _load(pairs, r, low, high, scratch)
+                above, here = one[: high - low], two[: high - low]
+                above[:] = p
+                for b in range(types - 1):
+                    _hat(p, q, edges[b], inverses[b], here)
+                    lane = lanes[b]
+                    for j in range(high - low):
+                        lane[j] += above[j] - here[j]
+                    above, here = here, above
+                lane = lanes[types - 1]
+                for j in range(high - low):
+                    lane[j] += above[j]
             for b in range(types):
                 _fold_segments(lanes[b], s, s + 1, out[r, b])
+
+
+@_compiled
+def _add_gap(p, q, s, gained, lost):
+    zero = p.dtype.type(0)
+    for j in range(len(p)):
+        x = q[j] * s - p[j]
+        gained[j] += x if x > zero else zero
+        lost[j] += -x if -x > zero else zero
+
+
+@_compiled
+def _gap_mass(pairs, s, gained, lost, needed, first, last):
+    """Partial sums [R, segments] of (s T - p)+ and of (p - s T)+."""
+    vocab, width = pairs.target.shape[1], (last - first) * SEGMENT
+    more, less, scratch = (
+        np.empty(width, s.dtype),
+        np.empty(width, s.dtype),
+        np.empty((3, width), s.dtype),
+    )
+    for r in needed:
+        more[:] = 0
+        less[:] = 0
+        for low in range(first * SEGMENT, vocab, LANES):
+            p, q = _load(pairs, r, low, min(low + width, vocab), scratch)
+            _add_gap(p, q, s[r], more, less)
+        _fold_segments(more, first, last, gained[r])
+        _fold_segments(less, first, last, lost[r])
+
+
+@_compiled
+def _settle(pairs, chain, tiny, settled, needed, first, last):
+    """settled [R, J, 4] = the layers with the inverses of their masses; (1, 0, 0, 1) where none."""
+    vocab = pairs.target.shape[1]
+    segments = (min(vocab, LANES) + SEGMENT - 1) // SEGMENT
+    lanes, sums = np.empty(segments * SEGMENT, chain.dtype), np.empty((1, segments), np.float64)
+    scratch, row, rest = (
+        np.empty((3, vocab), chain.dtype),
+        np.empty(vocab, chain.dtype),
+        np.empty(vocab, chain.dtype),
+    )
+    for r in needed:
+        p, q = _load(pairs, r, 0, vocab, scratch)
+        for j in range(chain.shape[1]):
+            layer = settled[r, j]
+            if layer[3] > 0:
+                _layer(p, q, layer, rest)
+                lanes[:] = 0
+                for low in range(0, vocab, LANES):
+                    for i in range(min(LANES, vocab - low)):
+                        lanes[i] += rest[low + i]
+                _fold_segments(lanes, 0, segments, sums[0])
+                _fold_in_place(sums)
+                if sums[0, 0] > 0:
+                    layer[3] = 1.0 / max(sums[0, 0], tiny)
+                    _times(rest, layer[3])
+                    q = rest
+                    row, rest = rest, row
+                    continue
+            layer[0], layer[1], layer[2], layer[3] = 1, 0, 0, 1
 
 
 @_compiled
@@ -441,45 +496,22 @@ def _first(weights, threshold):
 
 
 @_compiled
-def _draw(
-    draft,
-    target,
-    draft_index,
-    target_index,
-    a,
-    b,
-    c,
-    d,
-    clipped,
-    tokens,
-    values,
-    start,
-    slopes,
-    edges,
-    inverses,
-    uniform,
-    out,
-    needed,
-    first,
-    last,
-):
+def _draw(pairs, a, b, c, d, clipped, tokens, values, uniform, out, needed, first, last):
     """out [R] = a token of each row of weights, or of the plain row where all of them are 0."""
-    vocab = target.shape[1]
+    vocab = pairs.target.shape[1]
     masses = np.empty((vocab + SEGMENT - 1) // SEGMENT, np.float64)
     tile, copy = np.empty(SEGMENT, a.dtype), np.empty(SEGMENT, a.dtype)
-    law, step = np.empty(SEGMENT, a.dtype), np.empty(SEGMENT, a.dtype)
+    scratch = np.empty((3, SEGMENT), a.dtype)
 
     def weigh(r, s, plain):
         """The weights max(T - c p, d T), T = (a q - b p)+, overridden, of a segment of columns."""
         low, high = s * SEGMENT, min((s + 1) * SEGMENT, vocab)
-        q = target[target_index[r], low:high]
+        p, q = _load(pairs, r, low, high, scratch)
         weights = tile[: high - low]
         tile[high - low :] = 0
         if plain:
             weights[:] = q
             return
-        n = draft_index[r]
-        p = _draft(draft, n, r, low, high, q, start, slopes, edges, inverses, law, step)
         _owed(p, q, a[r], b[r], weights)
         if clipped:
             _clip(p, c[r], d[r], weights)

@@ -15,7 +15,7 @@ from draftproof.fast.carry import Carry, chain_draw, chain_entries, chain_gap, c
 from draftproof.fast.sums import LANES
 from fast_blocks import batch_of, random_block, uniforms_for
 
-choose, choose_for_chain = kernels.choose, kernels.choose_for_chain
+choose = kernels.choose
 failures = 0
 if "--plant" in sys.argv:
     torch_path = clip._owed
@@ -30,9 +30,9 @@ if "--plant" in sys.argv:
 def compare(what: str, call: object) -> None:
     global failures
     with_kernels = call()  # type: ignore[operator]
-    kernels.choose = kernels.choose_for_chain = lambda rows: None
+    kernels.choose = lambda rows: None
     without = call()  # type: ignore[operator]
-    kernels.choose, kernels.choose_for_chain = choose, choose_for_chain
+    kernels.choose = choose
     same = all(torch.equal(one, two) for one, two in zip(with_kernels, without, strict=True))
     failures += not same
     print("same bits" if same else "DIFFERENT", what)
