@@ -34,55 +34,40 @@ ARCHITECTURES = (80, 90, 100)
 TYPES = 17
 POINTERS = {"fp32": "*fp32", "bf16": "*bf16"}
 
-_TABLES = ("draft", "target")
-_INDICES = ("draft_index", "target_index", "tokens")
-_SCALARS = ("count", "vocab", "overrides")
-_FLOAT64 = ("out", "plain", "masses", "partial")
 
-
-def variants() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
-    """(name, kernel, constants, warps) for each compiled form."""
+def variants() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """(name, kernel, constants) for each compiled form."""
     common = {"ROWS": 1, "SEGMENT": SEGMENT, "NARROW": NARROW}
-    lanes = common | {"LANES": LANES}
-    for types in (0, TYPES):
-        law = ", selected row" if types else ""
-        yield (
-            f"owed_mass{law}",
-            rows.owed_mass_kernel,
-            lanes | {"TYPES": types},
-            WARPS["owed_mass"],
-        )
-        yield (
-            f"segment_mass{law}",
-            rows.segment_mass_kernel,
-            common | {"TYPES": types, "CLIPPED": True},
-            WARPS["segment_mass"],
-        )
+    plain = common | {"TYPES": 0, "CHAINED": False}
+    selected = common | {"TYPES": TYPES, "CHAINED": False}
+    chained = common | {"TYPES": 0, "CHAINED": True}
+    lanes = {"LANES": LANES}
+    for suffix, form in (("", plain), (", selected row", selected), (", chain", chained)):
+        yield f"owed_mass{suffix}", rows.owed_mass_kernel, form | lanes
+        yield f"segment_mass{suffix}", rows.segment_mass_kernel, form | {"CLIPPED": True}
+    for suffix, form in (("", plain), (", chain", chained)):
+        yield f"gap_mass{suffix}", rows.gap_mass_kernel, form | lanes
+    yield "layer_mass", rows.layer_mass_kernel, chained | lanes
     for scales in (1, 4):
-        yield (
-            f"kept_mass, {scales} scales" if scales > 1 else "kept_mass, 1 scale",
-            rows.kept_mass_kernel,
-            lanes | {"TYPES": 0, "OWED": True, "SCALES": scales},
-            WARPS["kept_mass"],
-        )
-    yield (
-        "ratio_mass",
-        rows.ratio_mass_kernel,
-        lanes | {"TYPES": TYPES, "PADDED": triton.next_power_of_2(TYPES), "COLUMNS": RATIO_COLUMNS},
-        WARPS["ratio_mass"],
-    )
+        number = f", {scales} scales" if scales > 1 else ", 1 scale"
+        for suffix, form in (("", plain | {"OWED": True}), (", chain", chained | {"OWED": False})):
+            some = form | lanes | {"SCALES": scales}
+            yield f"kept_mass{number}{suffix}", rows.kept_mass_kernel, some
+    types = {"TYPES": TYPES, "PADDED": triton.next_power_of_2(TYPES), "COLUMNS": RATIO_COLUMNS}
+    yield "ratio_mass", rows.ratio_mass_kernel, common | lanes | types
 
 
 def resources() -> Iterator[dict[str, Any]]:
     """Registers, shared memory and spills of every kernel, dtype and architecture."""
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-    for name, kernel, constants, warps in variants():
+    for name, kernel, constants in variants():
         for dtype, pointer in POINTERS.items():
             constants = constants | {"COMPUTE": triton.language.float32}
             signature = {
                 argument: "constexpr" if argument in constants else _type(argument, pointer, name)
                 for argument in kernel.arg_names
             }
+            warps = WARPS[kernel.__name__.removesuffix("_kernel")]
             for architecture in ARCHITECTURES:
                 compiled = triton.compile(
                     ASTSource(fn=kernel, signature=signature, constexprs=constants),
@@ -109,20 +94,28 @@ def resources() -> Iterator[dict[str, Any]]:
                     "stack_bytes": int(numbers["STACK"]),
                     "local_bytes": int(numbers["LOCAL"]),
                     "fused_multiply_add": len(re.findall(r"\bfma\.", compiled.asm["ptx"])),
+                    "flushed_to_zero": len(re.findall(r"\.ftz\b", compiled.asm["ptx"])),
                     "spills": bool(spill) or int(numbers["STACK"]) + int(numbers["LOCAL"]) > 0,
                 }
 
 
-def _type(argument: str, pointer: str, name: str) -> str:
-    if argument in _TABLES:
-        return pointer
-    if argument in _INDICES:
-        return "*i64"
-    if argument in _SCALARS:
-        return "i32"
-    if argument in _FLOAT64 and not (name == "ratio_mass" and argument == "out"):
-        return "*fp64"
-    return "*fp32"
+def _type(argument: str, pointer: str, name: str) -> object:
+    """The type of an argument of a kernel; structures are tuples of types."""
+    coefficient = "*fp32"
+    if argument == "t":
+        return rows.Table(
+            draft=pointer,
+            target=pointer,
+            draft_index="*i64",
+            target_index="*i64",
+            **dict.fromkeys(("start", "slopes", "edges", "inverses", "chain"), coefficient),
+            **dict.fromkeys(("layers", "depth", "count", "vocab"), "i32"),
+        )
+    if argument == "marks":
+        return rows.Marks("*i64", coefficient, "i32")
+    if argument in ("out", "plain", "masses", "partial", "gained", "lost"):
+        return coefficient if name == "ratio_mass" else "*fp64"
+    return coefficient
 
 
 def main(arguments: list[str] | None = None) -> int:

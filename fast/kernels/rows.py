@@ -62,7 +62,7 @@ class Marks(NamedTuple):
 
     tokens: Any
     """int64 [rows, count]"""
-    values: Any
+    weights: Any
     """[rows, count]"""
     count: Any
     """int"""
@@ -134,7 +134,7 @@ def _marked(marks, pairs, column, weight):
     for e in range(0, marks.count):
         place = row * marks.count + e
         token = tl.load(marks.tokens + place, mask=real, other=-1)[:, None]
-        value = tl.load(marks.values + place, mask=real, other=0.0)[:, None]
+        value = tl.load(marks.weights + place, mask=real, other=0.0)[:, None]
         weight = tl.where(column[None, :] == token, value, weight)
     return weight
 

@@ -53,12 +53,13 @@ def test_kernels_compile_without_spills(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     table = json.loads(report.read_text())["kernels"]
     assert {entry["architecture"] for entry in table} == {"sm_80", "sm_90", "sm_100"}
-    assert len({entry["kernel"] for entry in table}) == 7
+    assert len({entry["kernel"] for entry in table}) == 14
     for entry in table:
         assert not entry["spills"], entry
         assert 0 < entry["registers"] <= 128, entry
         assert entry["shared_bytes"] <= 48 * 1024, entry
         assert entry["fused_multiply_add"] == 0, entry
+        assert entry["flushed_to_zero"] == 0, entry
 
 
 def test_a_spill_fails_the_gate(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_a_spill_fails_the_gate(tmp_path: Path) -> None:
     script = (
         "import sys; from draftproof.fast.kernels import compile as c\n"
         "small = next(c.variants())\n"
-        "c.variants = lambda: [(small[0], small[1], small[2] | {'ROWS': 8}, 1)]\n"
+        "c.variants = lambda: [(small[0], small[1], small[2] | {'ROWS': 32})]\n"
         "c.ARCHITECTURES, c.POINTERS = (90,), {'fp32': '*fp32'}\n"
         "sys.exit(c.main([]))"
     )
