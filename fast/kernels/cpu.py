@@ -170,15 +170,22 @@ class Pairs(NamedTuple):
 
 
 def _pairs(rows: Rows) -> Pairs:
-    tables = (rows.draft_rows, rows.target_rows, rows.draft_index, rows.target_index)
-    arrays = [table.detach().contiguous().numpy() for table in tables]
     none = np.empty(0, _dtype(rows))
-    law = [none, none[None], none, none]
+    start, slopes, edges, inverses = none, none[None], none, none
     if rows.rise is not None and rows.edges is not None:
-        slopes = rows.rise[:, 1:] - rows.rise[:, :-1]
-        law = [*_typed(rows, rows.rise[:, 0], slopes), *_intervals(rows, rows.edges)]
-    chain = np.empty((1, 0, 4), none.dtype)
-    return Pairs(*arrays, *law, chain if rows.chain is None else rows.chain.contiguous().numpy())
+        start, slopes = _typed(rows, rows.rise[:, 0], rows.rise[:, 1:] - rows.rise[:, :-1])
+        edges, inverses = _intervals(rows, rows.edges)
+    return Pairs(
+        rows.draft_rows.detach().numpy(),
+        rows.target_rows.detach().numpy(),
+        rows.draft_index.contiguous().numpy(),
+        rows.target_index.contiguous().numpy(),
+        start,
+        slopes,
+        edges,
+        inverses,
+        np.empty((1, 0, 4), none.dtype) if rows.chain is None else rows.chain.contiguous().numpy(),
+    )
 
 
 def _lane_segments(rows: Rows) -> int:
