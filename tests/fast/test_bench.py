@@ -1,0 +1,300 @@
+"""The benchmark: its inputs and measures are what they say, its pages say what the report says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from draftproof.fast import Uniforms, validate
+from draftproof.fast.bench import __main__ as command
+from draftproof.fast.bench import measure, page, run
+from draftproof.fast.bench.measure import Runner, Size, timed
+
+CPU = torch.device("cpu")
+
+
+def test_the_full_grid_is_the_one_of_the_issue() -> None:
+    sizes = run.grid(True)
+    assert len(sizes) == len(set(sizes)) == 2 * 4 * 3 * 3
+    assert {size.vocab for size in sizes} == {32_000, 151_936}
+    assert {size.blocks for size in sizes} == {1, 16, 64, 256}
+    assert {size.length for size in sizes} == {4, 8, 16}
+    assert {size.drafts for size in sizes} == {1, 3, 8}
+    assert run.AIM in sizes
+    assert run.AIM in run.grid(False)
+
+
+def test_copying_has_a_bandwidth() -> None:
+    assert 1e8 < measure.copy_bandwidth(CPU) < 1e13
+
+
+def test_inputs_are_valid_and_share_no_rows() -> None:
+    size = Size(500, 6, 3, 3)
+    batch = measure.inputs(size, CPU)
+    validate(batch, Uniforms.from_generator(torch.Generator().manual_seed(0), batch))
+    used = batch.nodes.unique()
+    assert len(used) > 6 * 3  # most prefixes are distinct
+    for b in range(6):
+        mine, others = batch.nodes[b].unique(), batch.nodes[torch.arange(6) != b].unique()
+        assert not set(mine.tolist()) & set(others.tolist())
+    assert batch.draft_rows.numel() * 4 * 2 == size.bytes
+    distance = (batch.draft_rows - batch.target_rows).abs().sum(1) / 2
+    assert 0.05 < float(distance[used].mean()) < 0.5  # drafts are good, not perfect
+
+
+def test_the_drafts_follow_the_draft_rows() -> None:
+    """A token of the draft law is as likely as the row says: its mean probability is Σ p²."""
+    batch = measure.inputs(Size(50, 256, 4, 3), CPU)
+    node = batch.nodes[:, :, :4]
+    at = batch.draft_rows[node].gather(3, batch.tokens[..., None])[..., 0]
+    expected = batch.draft_rows[node].square().sum(-1)
+    assert float(at.mean()) == pytest.approx(float(expected.mean()), rel=0.1)
+
+
+@pytest.mark.parametrize(("length", "fewest", "most"), [(0.0, 5, 5), (0.02, 2, 4), (0.3, 1, 1)])
+def test_timed_calls_fit_into_the_time(length: float, fewest: int, most: int) -> None:
+    times = timed(lambda: time.sleep(length), CPU, 5, 0.1)
+    assert fewest <= len(times) <= most
+
+
+def test_extra_memory_sees_temporaries() -> None:
+    """Those of a call that copies the rows, and hardly any of one that does not."""
+    size = Size(40_000, 8, 4, 1)
+    batch = measure.inputs(size, CPU)
+
+    class Copies(Runner):
+        def __call__(self) -> None:
+            self.held = batch.draft_rows.clone()
+            super().__call__()
+
+    measure.instrumented(size, Runner("block", batch), batch)  # loads code, which is memory too
+    frugal = measure.instrumented(size, Runner("block", batch), batch)["extra_bytes"]
+    wasteful = measure.instrumented(size, Copies("block", batch), batch)["extra_bytes"]
+    assert frugal < 0.3 * size.bytes
+    assert wasteful >= size.bytes / 2
+
+
+def test_bytes_to_read_are_those_of_the_rows_that_decide() -> None:
+    """Token by token reads one target row a block, and a draft row unless it accepted all."""
+    size = Size(3000, 32, 3, 1)
+    batch = measure.inputs(size, CPU)
+    call = Runner("token_by_token", batch)
+    seen = measure.instrumented(size, call, batch)
+    rejected = int((call.accepted < 3).sum())
+    assert 0 < rejected < 32
+    assert seen["bytes_to_read"] == 4 * 3000 * (32 + rejected)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
+    """A benchmark of two cells over tiny vocabularies, one of them the size of the aims."""
+    sizes = [Size(900, 2, 2, 3), Size(500, 2, 3, 1)]
+    monkeypatch.setattr(run, "grid", lambda full: list(sizes))
+    axes = {"vocab": [Size(v, 2, 2, 3) for v in (100, 200)]}
+    monkeypatch.setattr(run, "scaling", lambda: axes)
+    monkeypatch.setattr(run, "WARM_VOCABS", (100,))
+    monkeypatch.setattr(measure, "copy_bandwidth", lambda device: 1e10)
+    monkeypatch.setattr(run, "AIM", sizes[1])
+    monkeypatch.setattr(page, "AIM", sizes[1])
+    return sizes
+
+
+@pytest.fixture
+def few_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MULTIPLE", ("spectr", "tree_match"))
+    monkeypatch.setattr(page, "MULTIPLE", ("spectr", "tree_match"))
+
+
+def small_run(partial: Path, limit: int = 2**30, done: Any = None) -> Any:
+    return run.run(CPU, False, 3, 3.0, limit, partial, done)
+
+
+def test_a_run_measures_every_scheme_beside_its_baseline(small: list[Size], tmp_path: Path) -> None:
+    report = small_run(tmp_path / "partial.json")
+    several, single = report["cells"]
+    assert [line["scheme"] for line in several["lines"]] == list(run.MULTIPLE)
+    assert [line["scheme"] for line in single["lines"]] == list(run.SINGLE)
+    for line in (*several["lines"], *single["lines"]):
+        assert ("straightforward" in line) == (line["scheme"] not in run.HOST_PLANNED)
+        assert line["median_ms"] > 0
+        assert line["calls"] >= 1
+    assert {"row_pass", "transformers", "block_from_logits"} <= single.keys()
+    text = page.page(report, "cpu") + page.grid_page(report, "cpu")
+    for scheme in (*run.SINGLE, *run.MULTIPLE):
+        assert f"| {scheme} |" in text
+    assert json.loads(page.compact(report))["format"] == 2
+
+
+@pytest.mark.usefixtures("few_schemes")
+def test_what_does_not_fit_is_left_out_with_its_size(small: list[Size], tmp_path: Path) -> None:
+    report = small_run(tmp_path / "partial.json", limit=int(1.2 * small[1].bytes))
+    assert [entry["bytes"] for entry in report["left_out"]] == [small[0].bytes]
+    skipped = report["cells"][0]["left_out"]
+    assert {entry["scheme"] for entry in skipped} >= set(run.SINGLE)
+    assert "GiB may be used" in page.grid_page(report, "cpu").split("## Left out")[1]
+
+
+@pytest.mark.usefixtures("few_schemes")
+def test_an_interrupted_run_goes_on(
+    small: list[Size], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partial, whole = tmp_path / "partial.json", run._cell
+    calls = []
+
+    def interrupted(size: Size, *rest: Any) -> Any:
+        calls.append(size)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(size, *rest)
+
+    monkeypatch.setattr(run, "_cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small_run(partial)
+    kept = json.loads(partial.read_text())
+    assert [Size(**cell["size"]) for cell in kept["cells"]] == small[:1]
+    report = small_run(partial, done=copy.deepcopy(kept))
+    assert calls == [*small, small[1]]
+    assert report["cells"][0] == kept["cells"][0]
+    assert [Size(**cell["size"]) for cell in report["cells"]] == small
+
+
+@pytest.mark.usefixtures("small", "few_schemes")
+def test_the_command_leaves_no_half_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--device", "cpu", "--minutes", "0.05", "--repeats", "3", "--threads", "1"]
+    output = ["--output", str(tmp_path)]
+    whole = run._cell
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_cell", interrupted)
+    assert command.main(arguments + output) == 130
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["cpu.partial.json"]
+    monkeypatch.setattr(run, "_cell", whole)
+    assert command.main([*arguments, *output, "--resume"]) == 0
+    names = sorted(x.name for x in tmp_path.iterdir())
+    assert names == ["cpu.json", "cpu.md", "cpu.png", "cpu_grid.md"]
+    before = (tmp_path / "cpu.md").read_text()
+    assert command.main(["--from-json", str(tmp_path / "cpu.json"), *output]) == 0
+    assert len((tmp_path / "cpu.md").read_text()) == pytest.approx(len(before), abs=100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--repeats", "2"], "at least 3"),
+        (["--minutes", "0"], "--minutes is 0.0; it must be above 0"),
+        (["--memory", "-1"], "--memory is -1.0; it must be above 0"),
+        (["--resume", "--device", "cpu", "--output", "{}"], "there is no"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        command.main([x.format(tmp_path) for x in arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def made_up(kind: str, factor: float = 1.0) -> Any:
+    """A report with known numbers: block takes `factor` ms, the copy bandwidth is 100 GB/s."""
+
+    def line(scheme: str, median: float) -> Any:
+        return {
+            "scheme": scheme,
+            "median_ms": median,
+            "low_ms": median,
+            "high_ms": median,
+            "calls": 5,
+            "bytes_to_read": 70e6,
+            "bytes_of_all_passes": 80e6,
+            "bandwidth": 70e9 / median,
+            "of_copy": 0.7 / median,
+            "extra_bytes": 1e6,
+            "extra_of_rows": 0.05 * factor,
+            "operations": 10,
+            "mean_accepted": 2.0,
+            "graph": {"median_ms": median / 2, "calls": 5},
+        }
+
+    cells = [
+        {
+            "size": vars(size),
+            "bytes": size.bytes,
+            "lines": [line("token_by_token", 1.0), line("block", factor)],
+            "left_out": [],
+            "row_pass": {"median_ms": 1.0, "bandwidth": 85e9 / factor},
+            "transformers": {"median_ms": 6.0},
+            "block_from_logits": {"median_ms": 3.0},
+            "other_cores": 0.0,
+        }
+        for size in (run.AIM, Size(32_000, 64, 4, 1))
+    ]
+    return {
+        "format": 2,
+        "device": "a device",
+        "kind": kind,
+        "torch": "2",
+        "threads": 2,
+        "full": True,
+        "minutes": 15.0,
+        "repeats": 5,
+        "memory_limit": 2**30,
+        "load_before": 0.0,
+        "load_after": 2.0,
+        "other_cores": [0.0],
+        "engines": {"vllm": False},
+        "copy_bandwidth": 100e9,
+        "copy_bandwidth_after": 100e9,
+        "cells": cells,
+        "left_out": [],
+        "scaling": {},
+        "fixed": {"block": {"median_ms": 0.1}},
+    }
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_aims_are_judged_from_the_numbers(kind: str) -> None:
+    good, bad = page.aims(made_up(kind)), page.aims(made_up(kind, 3.0))
+    assert len(good) == len(bad) == 3
+    assert all(aim.reached and not aim.gap for aim in good)
+    assert all(aim.gap and not aim.reached for aim in bad)
+    gaps = " ".join(aim.gap for aim in bad)
+    # 70/3 of 60 %; 6/3 of 5 times; 15 of 10 %.  85/3 of 80 %; 3 of 1.3 times, twice
+    expected = {
+        "cpu": "37 points short 2.50 times too slow 5.0 points too much",
+        "cuda": "52 points short 2.31 times too slow 2.31 times too slow",
+    }
+    assert gaps == expected[kind]
+    assert all(f"| no: {aim.gap} |" in page.page(made_up(kind, 3.0), "x") for aim in bad)
+
+
+def test_a_busy_machine_is_marked() -> None:
+    quiet, busy = made_up("cpu"), made_up("cpu")
+    busy["other_cores"] = [1.5]
+    busy["cells"][0]["other_cores"] = 1.5
+    assert "Other work was running" not in page.page(quiet, "cpu")
+    assert "Other work was running" in page.page(busy, "cpu")
+    assert "16, 8\\*" in page.grid_page(busy, "cpu")
+    assert "\\*" not in page.grid_page(quiet, "cpu")
+
+
+def test_usage_of_others_is_without_that_of_this_process() -> None:
+    usage, start = measure.Usage(), time.perf_counter()
+    own = time.process_time()
+    while (wall := time.perf_counter() - start) < 1:
+        random.random()
+    own = (time.process_time() - own) / wall
+    others, cores = usage.others(), os.cpu_count()
+    assert cores is not None
+    assert others is None or 0 <= others <= cores - own + 0.1
