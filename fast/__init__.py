@@ -2,7 +2,7 @@
 
     result = verify("block", batch, uniforms)
 
-Most schemes of `draftproof.reference` (see `VERIFIERS`), by the same names and with the same
+Every lossless block scheme of `draftproof.reference`, by the same names and with the same
 randomness contract: the same uniforms give the same tokens, except within rounding of a threshold
 (docs/numerics.md).
 """
@@ -48,8 +48,9 @@ def verify(
         raise ValueError(f"unknown scheme {scheme!r}; there are {', '.join(sorted(VERIFIERS))}")
     if validate:
         _validate(batch, uniforms)
-        if scheme in verifiers.ONE_LENGTH or options.get("scale") == "kseq":
-            _check_one_length(scheme, batch)
+        clipped = verifiers.CLIPPED_CHAIN if options.get("scale") == "kseq" else None
+        if reason := verifiers.ONE_LENGTH.get(scheme, clipped):
+            _check_one_length(scheme, reason, batch)
     if scheme in verifiers.STATEFUL:
         options["carry"] = carry
     elif carry is not None:
@@ -60,7 +61,7 @@ def verify(
 _validate = validate
 
 
-def _check_one_length(scheme: str, batch: Batch) -> None:
+def _check_one_length(scheme: str, reason: str, batch: Batch) -> None:
     """Raise ValueError unless the drafts of each block have one length (absent ones apart)."""
     lengths = batch.lengths
     if batch.drafts > 1:
@@ -69,5 +70,5 @@ def _check_one_length(scheme: str, batch: Batch) -> None:
             block = int(uneven.any(1).nonzero()[0])
             raise ValueError(
                 f"{scheme} takes drafts of one length in a block: tokens[{block}] has lengths "
-                f"{lengths[block].tolist()}"
+                f"{lengths[block].tolist()} ({reason})"
             )

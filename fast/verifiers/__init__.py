@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from draftproof.fast.tree import Result
@@ -19,7 +19,7 @@ from draftproof.fast.verifiers import (
     tree_match,
 )
 
-__all__ = ["HOST_PLANNED", "ONE_LENGTH", "STATEFUL", "VERIFIERS"]
+__all__ = ["CLIPPED_CHAIN", "HOST_PLANNED", "ONE_LENGTH", "STATEFUL", "VERIFIERS"]
 
 VERIFIERS: dict[str, Callable[..., Result]] = {
     "token_by_token": token_by_token.verify,
@@ -43,8 +43,23 @@ VERIFIERS: dict[str, Callable[..., Result]] = {
 STATEFUL: frozenset[str] = frozenset({"greedy_block", "ranked_block:stateful", "spectr_gbv"})
 """Schemes whose result has a carry and that take one."""
 
-ONE_LENGTH: frozenset[str] = frozenset({"multipath", "ranked_block", "ranked_block:stateful"})
-"""Schemes that need the drafts of a block to have one length (as the K-SEQ scale of SpecTr-GBV)."""
+_OF_THE_LARGEST = (
+    "the law of the selected draft is that of one of several drafts of one law, which says nothing "
+    "of its number; drafts of different lengths tell the numbers apart"
+)
+
+ONE_LENGTH: Mapping[str, str] = {
+    "multipath": _OF_THE_LARGEST,
+    "ranked_block": _OF_THE_LARGEST,
+    "ranked_block:stateful": _OF_THE_LARGEST,
+}
+"""Schemes that need the drafts of a block to have one length, and why. (Blocks may differ.)"""
+
+CLIPPED_CHAIN = (
+    "scale='kseq' takes what all drafts through a node cover out of the target at once, down to "
+    "one depth"
+)
+"""Why SpecTr-GBV with the K-SEQ scale needs one length too."""
 
 HOST_PLANNED: frozenset[str] = frozenset({"spectr:canonical", "spectr:transport"})
 """Schemes whose plan is made on the host: off the CPU they synchronise at each depth, and cannot be

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, Batch, Uniforms, verify
+from draftproof.fast.verifiers import HOST_PLANNED, ONE_LENGTH
 
 SCHEMES = [
     "spectr",
     "spectr:recursive_rejection",
     "spectr:target_match",
+    "spectr:without_replacement",
     "tree_match",
     "traversal",
     "kseq_block",
@@ -111,8 +113,59 @@ def test_a_bias_is_seen() -> None:
     assert _deviations(counts).abs().max() > 6
 
 
+@pytest.mark.parametrize(
+    ("scheme", "options", "why"),
+    [(scheme, {}, "tell the numbers apart") for scheme in sorted(ONE_LENGTH)]
+    + [("spectr_gbv", {"scale": "kseq"}, "down to one depth")],
+)
+def test_schemes_that_need_one_length_say_why(
+    scheme: str, options: dict[str, Any], why: str
+) -> None:
+    draft, target, index = _tables()
+    paths = [(0,), (0, 1)]
+    tokens = torch.tensor([[[0, -1], [0, 1]]])
+    nodes = torch.tensor([[[index[x[:i]] if i <= len(x) else -1 for i in range(3)] for x in paths]])
+    batch = Batch(tokens, nodes, draft, target)
+    with pytest.raises(ValueError, match=rf"tokens\[0\] has lengths \[1, 2\] \(.*{why}\)"):
+        verify(scheme, batch, Uniforms.from_generator(None, batch), **options)
+
+
+def test_what_is_refused_would_be_biased() -> None:
+    """Greedy multi-path on drafts of several lengths, the inputs taken as right: the law of the
+    largest draft is not the one that it is verified with."""
+    assert _deviations(_first_two("multipath", {}, 3)).abs().max() > 6
+
+
+@pytest.mark.parametrize("scheme", sorted(HOST_PLANNED))
+def test_planned_couplings_walk_any_lengths(scheme: str) -> None:
+    """A coupling does not see the lengths: at each depth it gets the drafts that are still alive.
+
+    So a draft that is over changes nothing for the others: without it the outcome is the same.
+    """
+    draft, target, index = _tables()
+    short, long = [(2,), (0, 1, 0), (0, 0, 2)], [(0, 1, 0), (0, 0, 2)]
+
+    def after_one(paths: list[tuple[int, ...]], uniforms: Uniforms) -> torch.Tensor:
+        """Tokens 2 and 3 of a block whose first two tests are settled by the uniforms."""
+        tokens = torch.tensor([[[*x, -1, -1][:3] for x in paths]])
+        nodes = [[[index[x[:i]] if i <= len(x) else -1 for i in range(4)] for x in paths]]
+        return verify(scheme, Batch(tokens, torch.tensor(nodes), draft, target), uniforms).tokens
+
+    generator = torch.Generator().manual_seed(3)
+    settled = 0
+    for _ in range(200):
+        accept = torch.rand(1, 3, 3, generator=generator, dtype=torch.float64)
+        token = torch.rand(1, generator=generator, dtype=torch.float64)
+        many = after_one(short, Uniforms(accept, None, token))
+        few = after_one(long, Uniforms(accept[:, 1:], None, token))
+        if many[0, 0] == few[0, 0] == 0 and many[0, 1] >= 0 and few[0, 1] >= 0:
+            assert many.equal(few)
+            settled += 1
+    assert settled >= 20
+
+
 def test_every_scheme_is_covered() -> None:
     """Schemes that need one length refuse others; the rest is tested above."""
     single = {"token_by_token", "block", "greedy_block"}
-    refusing = {"multipath", "ranked_block"}
-    assert set(SCHEMES) | single | refusing | {"spectr_gbv", "spectr:kseq"} == set(VERIFIERS)
+    known = set(SCHEMES) | single | set(ONE_LENGTH) | HOST_PLANNED
+    assert known | {"spectr_gbv", "spectr:kseq"} == set(VERIFIERS)
