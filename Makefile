@@ -41,7 +41,7 @@ proofs: .venv/.linked symbolic
 
 bench: .venv/.linked
 	$(BIN)/python -m draftproof.conformance.bench_enumeration
-	$(BIN)/python -m draftproof.fast.bench
+	$(BIN)/python -m draftproof.fast.bench --full
 
 # On a machine with a GPU: the tests that need one, then docs/benchmarks/<card>.json and its page,
 # then the experiments on real models.

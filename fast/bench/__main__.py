@@ -2,11 +2,11 @@
 
     python -m draftproof.fast.bench [--full] [--device cuda] [--output docs/benchmarks]
 
-Writes NAME.json, NAME.md, NAME_grid.md and plots (NAME is `cpu`, or the card). The default sizes
-take a few minutes on two cores; `--full` runs the grid V in {32000, 151936}, B in {1, 16, 64, 256},
-L in {4, 8, 16}, K in {1, 3, 8} in about `--minutes`: large cells get fewer calls, and what does not
-fit into the time or the memory is left out by name. After each cell NAME.partial.json is replaced;
-`--resume` goes on from there.
+Writes NAME.json, NAME.md, NAME_grid.md and plots (NAME is `cpu`, or the card). `--full`, which is
+what `make bench` runs, has the grid V in {32000, 151936}, B in {1, 16, 64, 256}, L in {4, 8, 16}, K
+in {1, 3, 8}, in about `--minutes`: large cells get fewer calls, and what does not fit into the time
+or the memory is left out by name. Without it there are five sizes. After each cell
+NAME.partial.json is replaced; `--resume` goes on from there.
 
 *Bytes to read* are those of the distinct rows that the scheme reads for these inputs; *bandwidth*
 is these bytes over the median time; *of copy* compares it with the bandwidth of copying rows (bytes

@@ -178,10 +178,9 @@ def _paragraph(*text: str) -> list[str]:
 
 
 def _command(report: Report) -> str:
-    if not report["full"]:
-        return "make bench"
-    device = " --device cuda" if report["kind"] == "cuda" else ""
-    return f"python -m draftproof.fast.bench --full{device}"
+    if report["kind"] == "cuda":
+        return "make gpu"
+    return "make bench" if report["full"] else "python -m draftproof.fast.bench"
 
 
 def _number(value: float | None) -> str:

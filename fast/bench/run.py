@@ -240,7 +240,7 @@ def _cell(
             line["bandwidth"] = 1e3 * line["bytes_to_read"] / line["median_ms"]
             line["of_copy"] = line["bandwidth"] / report["copy_bandwidth"]
         line["extra_of_rows"] = line["extra_bytes"] / size.bytes
-        if device.type == "cuda":
+        if device.type == "cuda" and scheme not in HOST_PLANNED:
             line["graph"] = _in_graph(call, device, repeats, share)
         cell["lines"].append(line)
         needed = size.bytes + 3 * size.path_bytes  # its rows by path and temporaries like them

@@ -112,8 +112,10 @@ def few_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MULTIPLE", ("spectr", "tree_match"))
 
 
-def small_run(partial: Path, limit: int = 2**30, done: Any = None) -> Any:
-    return run.run(CPU, False, 3, 3.0, limit, partial, done)
+def small_run(
+    partial: Path, limit: int = 2**30, done: Any = None, device: torch.device = CPU
+) -> Any:
+    return run.run(device, False, 3, 3.0, limit, partial, done)
 
 
 def test_a_run_measures_every_scheme_beside_its_baseline(small: list[Size], tmp_path: Path) -> None:
@@ -130,6 +132,20 @@ def test_a_run_measures_every_scheme_beside_its_baseline(small: list[Size], tmp_
     for scheme in (*run.SINGLE, *run.MULTIPLE):
         assert f"| {scheme} |" in text
     assert json.loads(page.compact(report))["format"] == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("small")
+def test_a_run_on_a_gpu_has_graphs_and_its_aims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "grid", lambda full: [Size(40_000, 64, 2, 1), Size(40_000, 64, 2, 3)])
+    report = small_run(tmp_path / "partial.json", 2**33, device=torch.device("cuda"))
+    for cell in report["cells"]:
+        for line in cell["lines"]:
+            assert line["scheme"] in run.HOST_PLANNED or "median_ms" in line["graph"]
+    assert len(page.aims(report)) == 3
+    assert page.page(report, "card")
 
 
 @pytest.mark.usefixtures("few_schemes")
