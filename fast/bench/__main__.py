@@ -24,7 +24,9 @@ import sys
 from pathlib import Path
 
 import torch
-from draftproof.fast.bench import page
+from draftproof.fast.bench import page, plots
+from draftproof.fast.bench.aims import aims
+from draftproof.fast.bench.cells import has_grid
 from draftproof.fast.bench.run import Report, device_name, memory_limit, run, write
 
 __all__ = ["main"]
@@ -100,10 +102,10 @@ def _finish(report: Report, output: Path, name: str) -> int:
     write(output / f"{name}.md", page.page(report, name))
     write(output / f"{name}_grid.md", page.grid_page(report, name))
     if importlib.util.find_spec("matplotlib"):
-        page.plot_scaling(report, output / f"{name}.png")
-        if page.has_grid(report):
-            page.plot_grid(report, output / f"{name}_grid.png")
-    for aim in page.aims(report):
+        plots.plot_scaling(report, output / f"{name}.png")
+        if has_grid(report):
+            plots.plot_grid(report, output / f"{name}_grid.png")
+    for aim in aims(report):
         print(f"{'reached' if aim.reached else 'not reached':12} {aim.what}: {aim.measured}")
     print(f"wrote {name}.json, .md and _grid.md to {output}")
     return 0

@@ -1,140 +1,24 @@
-"""The pages and plots of a report; every number and comparison in them is computed from it."""
+"""The pages of a report; every number and comparison in them is computed from it."""
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import log
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from draftproof.fast.bench.aims import aims
+from draftproof.fast.bench.cells import cell_at, has_grid, line_of, sizes
 from draftproof.fast.bench.measure import Size
-from draftproof.fast.bench.run import AIM, FIXED_VOCAB, MULTIPLE, SINGLE, Report, gib
+from draftproof.fast.bench.run import AIM, AXES, FIXED_VOCAB, MULTIPLE, SINGLE, Report, gib
 from draftproof.fast.verifiers import HOST_PLANNED
 
-__all__ = ["Aim", "aims", "compact", "grid_page", "has_grid", "page", "plot_grid", "plot_scaling"]
+__all__ = ["compact", "grid_page", "page"]
 
 BUSY = 0.25
 """Cores used by other processes, above which a run or a cell is marked."""
-AXES = {
-    "vocab": "vocabulary (B = 4, L = 4, K = 3)",
-    "drafts": "drafts K (B = 4, L = 4, V = 32,000)",
-    "length": "length L (B = 4, K = 3, V = 32,000)",
-}
-
-
-class Aim(NamedTuple):
-    """What was aimed at, and what a run measured."""
-
-    what: str
-    measured: str
-    reached: bool
-    gap: str
-    """By how much it is missed, empty if it is not."""
-
-
-def _sizes(report: Report) -> Iterator[tuple[Size, Report]]:
-    for cell in report["cells"]:
-        yield Size(**cell["size"]), cell
-
-
-def _line(cell: Report, scheme: str) -> Report | None:
-    return next((line for line in cell["lines"] if line["scheme"] == scheme), None)
-
-
-def _cell_at(report: Report, size: Size) -> Report | None:
-    return next((cell for here, cell in _sizes(report) if here == size), None)
-
-
-def aims(report: Report) -> list[Aim]:
-    """The aims for the kind of device of this run."""
-    return _gpu_aims(report) if report["kind"] == "cuda" else _cpu_aims(report)
-
-
-def _cpu_aims(report: Report) -> list[Aim]:
-    cell = _cell_at(report, AIM)
-    block = cell and _line(cell, "block")
-    if cell is None or block is None:
-        return []
-    made = [
-        _at_least(
-            "block verification reads its rows at 60 % of the copy bandwidth or more",
-            block["of_copy"],
-            0.6,
-            f" ({block['bandwidth'] / 1e9:.1f} of {report['copy_bandwidth'] / 1e9:.1f} GB/s)",
-        )
-    ]
-    if "transformers" in cell:
-        factor = cell["transformers"]["median_ms"] / block["median_ms"]
-        logits = cell["transformers"]["median_ms"] / cell["block_from_logits"]["median_ms"]
-        made.append(
-            Aim(
-                "at least 5 times faster than transformers' function called per block",
-                f"{factor:.1f} times from probabilities, {logits:.1f} times from logits",
-                factor >= 5,
-                "" if factor >= 5 else f"{5 / factor:.2f} times too slow",
-            )
-        )
-    share = block["extra_of_rows"]
-    gap = "" if share <= 0.1 else f"{100 * (share - 0.1):.1f} points too much"
-    what = "peak extra memory at most 10 % of the rows"
-    made.append(Aim(what, f"{100 * share:.1f} %", 0 <= share <= 0.1, gap))
-    return made
-
-
-def _gpu_aims(report: Report) -> list[Aim]:
-    made = []
-    passes = {
-        size: cell["row_pass"]["bandwidth"] / report["copy_bandwidth"]
-        for size, cell in _sizes(report)
-        if size.blocks >= 64 and "row_pass" in cell
-    }
-    if passes:
-        worst = min(passes, key=lambda size: passes[size])
-        middle = 100 * statistics.median(passes.values())
-        made.append(
-            _at_least(
-                "the row pass at 80 % of the copy bandwidth or more, at all B ≥ 64",
-                passes[worst],
-                0.8,
-                f" in the worst cell ({worst}), {middle:.0f} % in the median one",
-            )
-        )
-    for way in ("as called from Python", "in a CUDA graph"):
-        factors = dict(_block_over_plain(report, way == "in a CUDA graph"))
-        if not factors:
-            continue
-        worst = max(factors, key=lambda size: factors[size])
-        middle = statistics.median(factors.values())
-        factor = factors[worst]
-        made.append(
-            Aim(
-                f"block within 1.3 times of token by token, at all B ≥ 64, {way}",
-                f"{factor:.2f} times in the worst cell ({worst}), {middle:.2f} in the median one",
-                factor <= 1.3,
-                "" if factor <= 1.3 else f"{factor / 1.3:.2f} times too slow",
-            )
-        )
-    return made
-
-
-def _at_least(what: str, share: float, aim: float, more: str) -> Aim:
-    gap = "" if share >= aim else f"{100 * (aim - share):.0f} points short"
-    return Aim(what, f"{100 * share:.0f} %{more}", share >= aim, gap)
-
-
-def _block_over_plain(report: Report, graph: bool) -> Iterator[tuple[Size, float]]:
-    """(size, time of block over time of token by token) where B ≥ 64."""
-    for size, cell in _sizes(report):
-        block, plain = _line(cell, "block"), _line(cell, "token_by_token")
-        if size.blocks < 64 or block is None or plain is None:
-            continue
-        one, two = (line.get("graph", {}) if graph else line for line in (block, plain))
-        if "median_ms" in one and "median_ms" in two:
-            yield size, one["median_ms"] / two["median_ms"]
 
 
 def page(report: Report, name: str) -> str:
@@ -206,8 +90,8 @@ def _busy(report: Report) -> list[str]:
 
 def _limits(report: Report) -> list[str]:
     """What a block call at the size of the aims spends its time on."""
-    cell = _cell_at(report, AIM)
-    block = cell and _line(cell, "block")
+    cell = cell_at(report, AIM)
+    block = cell and line_of(cell, "block")
     fixed = report["fixed"].get("block")
     if cell is None or block is None or fixed is None:
         return []
@@ -223,7 +107,7 @@ def _limits(report: Report) -> list[str]:
         f"over all rows of the batch by itself reads {alone / 1e9:.1f} GB/s,",
         f"{100 * alone / copy:.0f} %.",
     ]
-    plain = _line(cell, "token_by_token")
+    plain = line_of(cell, "token_by_token")
     if plain is not None:
         text += [
             f"Block verification takes {block['median_ms'] / plain['median_ms']:.2f} times as long",
@@ -290,8 +174,8 @@ def _summary(report: Report, name: str) -> list[str]:
 def _shown(report: Report, scheme: str) -> tuple[Size, Report] | None:
     """The largest cell that is not beyond the size of the aims and K = 3, with its line."""
     found = None
-    for size, cell in _sizes(report):
-        line = _line(cell, scheme)
+    for size, cell in sizes(report):
+        line = line_of(cell, scheme)
         small = size.blocks <= AIM.blocks and size.length <= AIM.length and size.drafts <= 3
         if line is None or not (small or found is None):
             continue
@@ -319,8 +203,8 @@ def _speedups(report: Report, scheme: str) -> list[float]:
     """Time of the straightforward version over that of the fast path, in each cell."""
     return [
         line["straightforward"]["median_ms"] / line["median_ms"]
-        for _, cell in _sizes(report)
-        if (line := _line(cell, scheme)) is not None and "straightforward" in line
+        for _, cell in sizes(report)
+        if (line := line_of(cell, scheme)) is not None and "straightforward" in line
     ]
 
 
@@ -330,7 +214,7 @@ def _ms(value: float) -> str:
 
 
 def _transformers(report: Report) -> list[str]:
-    rows = [(size, cell) for size, cell in _sizes(report) if "transformers" in cell]
+    rows = [(size, cell) for size, cell in sizes(report) if "transformers" in cell]
     if not rows:
         return []
     lines = [
@@ -344,7 +228,7 @@ def _transformers(report: Report) -> list[str]:
         "|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for size, cell in rows:
-        theirs, block = cell["transformers"]["median_ms"], _line(cell, "block")
+        theirs, block = cell["transformers"]["median_ms"], line_of(cell, "block")
         logits = cell.get("block_from_logits")
         ours = ("", "") if block is None else (block["median_ms"], theirs / block["median_ms"])
         whole = ("", "") if logits is None else (logits["median_ms"], theirs / logits["median_ms"])
@@ -394,8 +278,8 @@ def _scales(report: Report) -> list[str]:
     kseq = {e["vocab"]: e["median_ms"] for e in entries if e["scheme"] == "spectr_gbv kseq"}
     both = [
         two["median_ms"] / one["median_ms"]
-        for _, cell in _sizes(report)
-        if (one := _line(cell, "spectr_gbv")) and (two := _line(cell, "spectr_gbv kseq"))
+        for _, cell in sizes(report)
+        if (one := line_of(cell, "spectr_gbv")) and (two := line_of(cell, "spectr_gbv kseq"))
     ]
     if not unit or not both:
         return []
@@ -416,7 +300,7 @@ def _scales(report: Report) -> list[str]:
 
 def grid_page(report: Report, name: str) -> str:
     """The page of all cells: matrices of medians, then all columns."""
-    cells = list(_sizes(report))
+    cells = list(sizes(report))
     lines = [
         f"# All cells: {report['device']}",
         "",
@@ -457,7 +341,7 @@ def _matrices(vocab: int, drafts: int, cells: list[tuple[Size, Report]]) -> list
     for scheme in SINGLE if drafts == 1 else MULTIPLE:
         row = []
         for _, cell in cells:
-            line = _line(cell, scheme)
+            line = line_of(cell, scheme)
             if line is None:
                 row.append("–")
                 continue
@@ -501,7 +385,7 @@ def _left_out(report: Report) -> list[str]:
     lines = ["## Left out", ""]
     for entry in report["left_out"]:
         lines.append(f"* {Size(**entry['size'])}: {entry['reason']}.")
-    for size, cell in _sizes(report):
+    for size, cell in sizes(report):
         for what, reasons in _by_what(cell["left_out"]).items():
             lines.append(f"* {size}, {what}: {'; '.join(reasons)}.")
     if len(lines) == 2:
@@ -534,92 +418,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(x) for key, x in value.items()}
     return [_rounded(x) for x in value] if isinstance(value, (list, tuple)) else value
-
-
-def plot_scaling(report: Report, file: Path) -> None:
-    """Time of each scheme along the three axes."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(15, 5.5), sharey=True, layout="constrained")
-    for ax, (axis, entries) in zip(axes, report["scaling"].items(), strict=False):
-        for number, scheme in enumerate(MULTIPLE):
-            points = [(e[axis], e["median_ms"]) for e in entries if e["scheme"] == scheme]
-            if points:
-                ax.plot(*zip(*points, strict=True), label=scheme, **_style(number))
-        ax.set(xscale="log", yscale="log", title=AXES[axis])
-        ax.grid(True, which="both", alpha=0.3)
-        values = sorted({e[axis] for e in entries})
-        ax.set_xticks(values, [f"{value:,}" for value in values])
-        ax.xaxis.minorticks_off()
-    axes[0].set_ylabel("ms a call")
-    _save(figure, axes[0], file)
-
-
-def has_grid(report: Report) -> bool:
-    """Whether there are several numbers of blocks to plot."""
-    return len({s.blocks for s, _ in _sizes(report) if s.length == AIM.length}) > 1
-
-
-def plot_grid(report: Report, file: Path) -> None:
-    """Time of each scheme by the number of blocks at L = 8, for each V and K."""
-    plt = _pyplot()
-    cells = [(size, cell) for size, cell in _sizes(report) if size.length == AIM.length]
-    vocabs = sorted({size.vocab for size, _ in cells})
-    drafts = sorted({size.drafts for size, _ in cells})
-    shape = (max(len(vocabs), 1), max(len(drafts), 1))
-    size_ = (5 * shape[1] + 2, 4 * shape[0])
-    figure, axes = plt.subplots(
-        *shape, figsize=size_, sharey=True, squeeze=False, layout="constrained"
-    )
-    for i, vocab in enumerate(vocabs):
-        for j, k in enumerate(drafts):
-            ax = axes[i][j]
-            for number, scheme in enumerate((*SINGLE, *MULTIPLE)):
-                points = sorted(
-                    (size.blocks, line["median_ms"])
-                    for size, cell in cells
-                    if (size.vocab, size.drafts) == (vocab, k) and (line := _line(cell, scheme))
-                )
-                if points:
-                    ax.plot(*zip(*points, strict=True), label=scheme, **_style(number))
-            ax.set(xscale="log", yscale="log", title=f"V = {vocab:,}, K = {k}, L = {AIM.length}")
-            ax.grid(True, which="both", alpha=0.3)
-            blocks = sorted({size.blocks for size, _ in cells})
-            ax.set_xticks(blocks, [str(b) for b in blocks])
-            ax.xaxis.minorticks_off()
-            ax.set_xlabel("blocks B")
-        axes[i][0].set_ylabel("ms a call")
-    _save(figure, axes, file)
-
-
-def _style(number: int) -> dict[str, Any]:
-    """A colour and a marker of its own for each scheme."""
-    return {
-        "color": f"C{number % 10}",
-        "marker": "osD^v<>Pp*"[number % 10],
-        "linestyle": "-" if number < 10 else "--",
-        "markersize": 5,
-    }
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure: Any, axes: Any, file: Path) -> None:
-    """One legend for all axes, then the file in one go."""
-    import matplotlib.pyplot as plt
-
-    labels: dict[str, Any] = {}
-    for ax in getattr(axes, "flat", [axes]):
-        labels |= {label: line for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    if labels:
-        figure.legend(labels.values(), labels.keys(), loc="outside right upper", fontsize=9)
-    partial = file.with_suffix(".part.png")
-    figure.savefig(partial, dpi=100)
-    plt.close(figure)
-    os.replace(partial, file)

@@ -20,7 +20,17 @@ from draftproof.fast.bench import measure
 from draftproof.fast.bench.measure import Runner, Size, Usage, summary, timed
 from draftproof.fast.verifiers import HOST_PLANNED
 
-__all__ = ["AIM", "MULTIPLE", "SINGLE", "device_name", "grid", "memory_limit", "run", "write"]
+__all__ = [
+    "AIM",
+    "AXES",
+    "MULTIPLE",
+    "SINGLE",
+    "device_name",
+    "grid",
+    "memory_limit",
+    "run",
+    "write",
+]
 
 SINGLE = ("token_by_token", "block", "greedy_block")
 MULTIPLE = tuple(
@@ -32,6 +42,12 @@ MULTIPLE = tuple(
 ENGINES = ("vllm", "sglang", "flashinfer")
 AIM = Size(151_936, 16, 8, 1)
 """The size of the aims."""
+AXES = {
+    "vocab": "vocabulary (B = 4, L = 4, K = 3)",
+    "drafts": "drafts K (B = 4, L = 4, V = 32,000)",
+    "length": "length L (B = 4, K = 3, V = 32,000)",
+}
+"""What the sizes of `scaling` vary, and what they keep."""
 FIXED_VOCAB = 64
 """A vocabulary so small that a call costs what it costs without its rows."""
 WARM_VOCABS = (1000, 40_000, 151_936)

@@ -14,7 +14,8 @@ import pytest
 import torch
 from draftproof.fast import Uniforms, validate
 from draftproof.fast.bench import __main__ as command
-from draftproof.fast.bench import measure, page, run
+from draftproof.fast.bench import aims as judged
+from draftproof.fast.bench import cells, measure, page, run
 from draftproof.fast.bench.measure import Runner, Size, timed
 
 CPU = torch.device("cpu")
@@ -102,7 +103,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
     monkeypatch.setattr(run, "WARM_VOCABS", (100,))
     monkeypatch.setattr(measure, "copy_bandwidth", lambda device: 1e10)
     monkeypatch.setattr(run, "AIM", sizes[1])
-    monkeypatch.setattr(page, "AIM", sizes[1])
+    for module in (judged, page, cells):
+        monkeypatch.setattr(module, "AIM", sizes[1])
     return sizes
 
 
@@ -144,7 +146,7 @@ def test_a_run_on_a_gpu_has_graphs_and_its_aims(
     for cell in report["cells"]:
         for line in cell["lines"]:
             assert line["scheme"] in run.HOST_PLANNED or "median_ms" in line["graph"]
-    assert len(page.aims(report)) == 3
+    assert len(judged.aims(report)) == 3
     assert page.page(report, "card")
 
 
@@ -281,7 +283,7 @@ def made_up(kind: str, factor: float = 1.0) -> Any:
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_aims_are_judged_from_the_numbers(kind: str) -> None:
-    good, bad = page.aims(made_up(kind)), page.aims(made_up(kind, 3.0))
+    good, bad = judged.aims(made_up(kind)), judged.aims(made_up(kind, 3.0))
     assert len(good) == len(bad) == 3
     assert all(aim.reached and not aim.gap for aim in good)
     assert all(aim.gap and not aim.reached for aim in bad)
