@@ -9,6 +9,11 @@ before x (algorithm notation),
 
 The difference of powers is divided by J p(x|·) in closed form, Σ_j hi^j lo^(K-1-j), and A and J are
 kept divided by A + J: nothing cancels, and nothing underflows however deep the node is.
+
+The masses B are added as whole multiples of 1/GRAIN, which has one result in any order, so that the
+ratio of a drafted token and the row that it came from agree to the last bit. The row needs B for
+every token, which is the order of all of them: comparisons cannot find it in less than V log V. It
+is sorted by the bits of the ratios, digit by digit, in a time linear in V.
 Source: Thomas and Pal (2602.16961).
 """
 
@@ -20,12 +25,16 @@ from typing import NamedTuple
 import torch
 from draftproof.fast.clip import Rows, tiles
 from draftproof.fast.paths import divide, first_true, row_entry, rows_at
-from draftproof.fast.sums import row_sums
 from draftproof.fast.tree import Batch, Result, Uniforms
 from draftproof.fast.verifiers.block import RowsAt, plain_rows, verify_path
 from torch import Tensor
+from torch.nn.functional import pad
 
 __all__ = ["verify"]
+
+DIGIT_SORTED = 2**15
+GRAIN = 2**62
+"""A row sums to 1: its masses in multiples of 1/GRAIN stay within 64 bits."""
 
 
 def verify(batch: Batch, uniforms: Uniforms) -> Result:
@@ -105,10 +114,8 @@ def _selected(batch: Batch, places: list[_Place], count: Tensor) -> RowsAt:
         def law(part: slice | Tensor, p: Tensor, q: Tensor) -> Tensor:
             here = _Place(place.before[part], place.inside[part], place.drafts)
             exact = p.to(torch.float64)
-            order = _ratio(exact, q).sort(dim=1, stable=True).indices
-            ranked = exact.gather(1, order)
-            smaller = torch.zeros_like(exact).scatter_(1, order, ranked.cumsum(1) - ranked)
-            return (exact * here.boost(smaller.clamp(min=0), exact, count[part])).to(p.dtype)
+            smaller = _masses_before(exact, q)
+            return (exact * here.boost(smaller, exact, count[part])).to(p.dtype)
 
         return replace(rows_at(batch, nodes), law=law)
 
@@ -116,8 +123,12 @@ def _selected(batch: Batch, places: list[_Place], count: Tensor) -> RowsAt:
 
 
 def _ratio(p: Tensor, q: Tensor) -> Tensor:
-    """q/p in float64, infinite where p = 0: the key of the order, the same everywhere."""
-    return torch.where(p > 0, q.to(torch.float64) / p, torch.inf)
+    """q/p >= 0 in float64, infinite where p = 0: the key of the order, the same everywhere.
+
+    Ratios of different float32 numbers are 2^-48 apart, so float64 keeps them in order.
+    """
+    key = (q.to(torch.float64) / p).abs_()  # no -0: its bits would come first
+    return key.masked_fill_(p == 0, torch.inf)
 
 
 def _largest(batch: Batch, present: Tensor) -> Tensor:
@@ -139,12 +150,41 @@ def _largest(batch: Batch, present: Tensor) -> Tensor:
 
 def _mass_before(rows: Rows, token: Tensor) -> Tensor:
     """float64 [R]: the draft mass of the tokens before `token` [R] in the order."""
-    mass = torch.zeros(rows.count, dtype=torch.float64, device=rows.device)
+    mass = rows.zeros()
+    index = torch.arange(rows.vocab, device=rows.device)
     for part, p, q in tiles(rows):
         exact = p.to(torch.float64)
         key, own = _ratio(exact, q), token[part].clamp(min=0)[:, None]
         limit = key.gather(1, own)
-        index = torch.arange(rows.vocab, device=rows.device)
         before = (key < limit) | ((key == limit) & (index < own))
-        mass[part] = row_sums(torch.where(before, exact, 0))
+        mass[part] = _grains(exact).masked_fill_(~before, 0).sum(1).to(torch.float64) / GRAIN
     return mass
+
+
+def _masses_before(p: Tensor, q: Tensor) -> Tensor:
+    """float64 [r, V]: the draft mass before each token in the order, for float64 rows p [r, V]."""
+    grains = _grains(p)
+    order = _order(_ratio(p, q))
+    ranked = grains.gather(1, order)
+    smaller = ranked.cumsum(1).sub_(ranked)
+    return grains.scatter_(1, order, smaller).to(torch.float64).div_(GRAIN)
+
+
+def _order(key: Tensor) -> Tensor:
+    """int64 [r, V]: each row of keys >= 0 in order, equal ones by index.
+
+    Such numbers are ordered as their bits are. torch sorts a long row of integers by its digits; on
+    the CPU only when the row comes alone, and when it has DIGIT_SORTED entries or more.
+    """
+    width = key.shape[1]
+    if key.device.type != "cpu":
+        return key.view(torch.int64).sort(dim=1, stable=True).indices
+    if DIGIT_SORTED // 4 <= width < DIGIT_SORTED:
+        key = pad(key, (0, DIGIT_SORTED - width), value=torch.inf)
+    rows = key.view(torch.int64).unbind()
+    return torch.stack([row.sort(stable=True).indices[:width] for row in rows])
+
+
+def _grains(p: Tensor) -> Tensor:
+    """int64: p in whole multiples of 1/GRAIN."""
+    return (p * GRAIN).to(torch.int64)
