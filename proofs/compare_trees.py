@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -20,24 +21,25 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from decision_tree import (
+    DrawDrafts,
     Instance,
     Tree,
     count_nodes,
+    draw_distinct,
     draw_hub,
-    draw_iid,
-    draw_without_replacement,
+    draw_independent,
     first_difference,
     scheme_tree,
 )
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import Chance
 from draftproof.reference.couplings import canonical, transport
-from draftproof.reference.models import Model, Prefix
-from draftproof.reference.numbers import ZERO, rational
+from draftproof.reference.models import Prefix
+from draftproof.reference.numbers import ONE, ZERO, rational
 from draftproof.reference.rows import Row
 
 HERE = Path(__file__).parent
@@ -49,22 +51,38 @@ BATCH = 100
 # --- What is compared ---------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Wiring:
-    """How one entry of the oracle corresponds to a scheme of the catalogue."""
+    """How one comparison ties a scheme of the catalogue to a program of the oracle."""
 
-    oracle: str
+    name: str
+    """SCHEME, or SCHEME:OPTION, with /models for a draft model for each draft, /rounds for two
+    rounds and /distinct for paths drawn without replacement."""
     scheme: str
     drafts: tuple[int, ...]
     length: tuple[int, ...]
     options: Callable[[Instance], dict[str, Any]] = lambda instance: {}
+    oracle: str = ""
+    """The program, by the name in `ocaml/main.ml`; by default `name`."""
     stateful: bool = False
-    draw_drafts: Callable[[Chance, Instance, Model], list[Prefix]] = draw_iid
+    models: bool = False
+    rounds: int = 1
+    draw_drafts: DrawDrafts = draw_independent
+    one_hot: float = 0
+    """How many of the draft rows have one token; if all have, drafts are given, not drawn. In two
+    rounds those of a single draft have any."""
     ranks: bool = False
     choose: Callable[[Row, Row, Prefix], Row] | None = None
     """The law of the chosen candidate, given the two rows and the candidates."""
     leaves: int = 40
     """About how many tuples of drafts an instance may have."""
+    share: Fraction = Fraction(1)
+    """How many of the `--count` instances; variants of a scheme have a fifth of it."""
     vectors: tuple[int, int] = (40, 16)
     """How many committed vectors, and how many tuples of drafts each may have."""
+
+    @property
+    def file(self) -> str:
+        """The name of its file of vectors."""
+        return re.sub("[:/]", "_", self.name) + ".json"
 
     def random(self, generator: random.Random, leaves: int | None = None) -> Instance:
         """A random instance of this scheme."""
@@ -108,64 +126,138 @@ def _transport_choice(p: Row, q: Row, candidates: Prefix) -> Row:
     return _of_candidates(transport.selection(plan, p, candidates), len(p))
 
 
-TWO, FEW = (0, 1, 2, 2, 2, 3), (0, 1, 2, 2, 2, 3)
-LONG, SOME = (0, 1, 2, 3), (0, 1, 1, 2, 2)
-WIRINGS: dict[str, Wiring] = {
-    w.oracle: w
-    for w in (
-        Wiring("maximal", "maximal", (1,), (1,)),
-        Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
-        Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
-        Wiring(
-            "without_replacement",
-            "without_replacement",
-            (0, 1, 2, 3),
-            (1,),
-            draw_drafts=draw_without_replacement,
-            vectors=(80, 27),
-        ),
-        Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
-        Wiring("canonical", "canonical", (1, 2, 3), (1,), choose=_canonical_choice),
-        Wiring("transport", "transport", (1, 2, 3), (1,), choose=_transport_choice),
-        Wiring("spechub", "spechub", (2,), (1,), draw_drafts=draw_hub),
-        Wiring("token_by_token", "token_by_token", (1,), LONG),
-        Wiring("block", "block", (1,), LONG),
-        Wiring("greedy_block", "greedy_block", (1,), LONG, stateful=True),
-        Wiring("spectr", "spectr", TWO, SOME, _grid),
-        Wiring("spectr:recursive_rejection", "spectr:recursive_rejection", TWO, SOME),
-        Wiring("spectr:target_match", "spectr:target_match", TWO, SOME),
-        Wiring("kseq_block", "kseq_block", TWO, (0, 1, 1, 2, 2, 2, 3), _grid),
-        Wiring(
-            "spectr_gbv:unit",
-            "spectr_gbv",
-            TWO,
-            (0, 1, 1, 2, 2, 2, 3),
-            lambda instance: {"scale": "unit"},
-            stateful=True,
-        ),
-        Wiring(
-            "spectr_gbv:kseq",
-            "spectr_gbv",
-            TWO,
-            (0, 1, 1, 2, 2, 2, 3),
-            lambda instance: {"scale": "kseq", "grid": instance.grid},
-            stateful=True,
-        ),
-        Wiring("traversal", "traversal", TWO, (0, 1, 1, 2, 2, 2, 3), vectors=(80, 27)),
-        Wiring("multipath", "multipath", FEW, SOME),
-        Wiring("ranked_block", "ranked_block", FEW, SOME, _ranking, ranks=True, leaves=20),
-        Wiring(
-            "ranked_block:stateful",
-            "ranked_block:stateful",
-            (1, 2, 2, 3),
-            SOME,
-            _ranking,
-            stateful=True,
-            ranks=True,
-            leaves=20,
-        ),
+def _gbv_unit(instance: Instance) -> dict[str, Any]:
+    return {"scale": "unit"}
+
+
+def _gbv_kseq(instance: Instance) -> dict[str, Any]:
+    return {"scale": "kseq", "grid": instance.grid}
+
+
+UP_TO_3, SOME = (0, 1, 2, 2, 2, 3), (1, 2, 2, 3)
+LONG, SHORT, MIDDLE = (0, 1, 2, 3), (0, 1, 1, 2, 2), (0, 1, 1, 2, 2, 2, 3)
+_ALL = (
+    # One token.
+    Wiring("maximal", "maximal", (1,), (1,)),
+    Wiring("kseq", "kseq", (0, 1, 2, 3, 4), (1,), _grid),
+    Wiring("recursive_rejection", "recursive_rejection", (0, 1, 2, 3, 4), (1,)),
+    Wiring(
+        "without_replacement",
+        "without_replacement",
+        (0, 1, 2, 3),
+        (1,),
+        draw_drafts=draw_distinct,
+        vectors=(80, 27),
+    ),
+    Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
+    Wiring("canonical", "canonical", (1, 2, 3), (1,), oracle="planned", choose=_canonical_choice),
+    Wiring("transport", "transport", (1, 2, 3), (1,), oracle="planned", choose=_transport_choice),
+    Wiring("spechub", "spechub", (2,), (1,), draw_drafts=draw_hub),
+    # Blocks.
+    Wiring("token_by_token", "token_by_token", (1,), LONG),
+    Wiring("block", "block", (1,), LONG),
+    Wiring("greedy_block", "greedy_block", (1,), LONG, stateful=True),
+    Wiring("spectr", "spectr", UP_TO_3, SHORT, _grid),
+    Wiring(
+        "spectr:canonical",
+        "spectr:canonical",
+        UP_TO_3,
+        SHORT,
+        oracle="spectr:planned",
+        choose=_canonical_choice,
+    ),
+    Wiring("spectr:recursive_rejection", "spectr:recursive_rejection", UP_TO_3, SHORT),
+    Wiring("spectr:target_match", "spectr:target_match", UP_TO_3, SHORT),
+    Wiring(
+        "spectr:transport",
+        "spectr:transport",
+        UP_TO_3,
+        SHORT,
+        oracle="spectr:planned",
+        choose=_transport_choice,
+    ),
+    Wiring(
+        "spectr:without_replacement",
+        "spectr:without_replacement",
+        UP_TO_3,
+        SHORT,
+        vectors=(80, 27),
+    ),
+    Wiring(
+        "spectr:without_replacement/distinct",
+        "spectr:without_replacement",
+        UP_TO_3,
+        MIDDLE,
+        oracle="spectr:distinct",
+        draw_drafts=draw_distinct,
+        vectors=(80, 27),
+    ),
+    Wiring(
+        "tree_match",
+        "tree_match",
+        UP_TO_3,
+        MIDDLE,
+        oracle="spectr:target_match",
+        models=True,
+        one_hot=1,
+        leaves=300,
+        vectors=(40, 100),
+    ),
+    Wiring("kseq_block", "kseq_block", UP_TO_3, MIDDLE, _grid),
+    Wiring("spectr_gbv:unit", "spectr_gbv", UP_TO_3, MIDDLE, _gbv_unit, stateful=True),
+    Wiring("spectr_gbv:kseq", "spectr_gbv", UP_TO_3, MIDDLE, _gbv_kseq, stateful=True),
+    Wiring("traversal", "traversal", UP_TO_3, MIDDLE, vectors=(80, 27)),
+    Wiring("multipath", "multipath", UP_TO_3, SHORT),
+    Wiring("ranked_block", "ranked_block", UP_TO_3, SHORT, _ranking, ranks=True, leaves=20),
+    Wiring(
+        "ranked_block:stateful",
+        "ranked_block:stateful",
+        SOME,
+        SHORT,
+        _ranking,
+        stateful=True,
+        ranks=True,
+        leaves=20,
+    ),
+)
+WITH_MODELS = (
+    "recursive_rejection",
+    "target_match",
+    "spectr:recursive_rejection",
+    "spectr:target_match",
+    "spectr_gbv:unit",
+    "ranked_block",
+    "ranked_block:stateful",
+)
+"""Where each draft may come from a model of its own."""
+VARIANT = Fraction(1, 5)
+WIRINGS: dict[str, Wiring] = {wiring.name: wiring for wiring in _ALL}
+for _wiring in [WIRINGS[name] for name in WITH_MODELS]:
+    _name = f"{_wiring.name}/models"
+    WIRINGS[_name] = replace(
+        _wiring,
+        name=_name,
+        oracle=_name if _wiring.ranks else _wiring.name,
+        models=True,
+        share=VARIANT,
+        drafts=(2, 2, 2, 3),
+        length=tuple(length for length in _wiring.length if length),
+        leaves=20,
     )
-}
+for _wiring in [wiring for wiring in WIRINGS.values() if wiring.stateful]:
+    _name = f"{_wiring.name}/rounds"
+    WIRINGS[_name] = replace(
+        _wiring,
+        name=_name,
+        oracle=_wiring.oracle or _wiring.name,
+        rounds=2,
+        share=VARIANT,
+        drafts=(1,) if _wiring.drafts == (1,) else (1, 1, 2),
+        length=(2, 3, 3),
+        leaves=16,
+        one_hot=0.6,
+        vectors=(40, 16),
+    )
 
 
 # --- Random instances ---------------------------------------------------------------------------
@@ -192,8 +284,12 @@ def random_instance(generator: random.Random, wiring: Wiring, leaves: int = 40) 
         drafts, length = generator.choice(wiring.drafts), generator.choice(wiring.length)
         if vocab ** (drafts * length) <= leaves:
             break
-    prefixes = [p for depth in range(length + 1) for p in product(range(vocab), repeat=depth)]
-    draft_rows, target_rows = {}, {}
+    second = None if wiring.rounds == 1 else generator.choice((1, 1, min(length, 2)))
+    depth = length if second is None else length + 1 + second
+    prefixes = [p for size in range(depth + 1) for p in product(range(vocab), repeat=size)]
+    tables: list[dict[Prefix, Any]] = [{} for _ in range(max(drafts, 1) if wiring.models else 1)]
+    target_rows = {}
+    one_hot = wiring.one_hot if second is None or drafts > 1 else 0
     equal, disjoint = generator.random() < 0.05, generator.random() < 0.05
     for prefix in prefixes:
         p, q = random_row(generator, vocab), random_row(generator, vocab)
@@ -203,9 +299,17 @@ def random_instance(generator: random.Random, wiring: Wiring, leaves: int = 40) 
         elif (disjoint or special < 0.2) and 0 in p:
             weights = [0 if w else generator.randint(1, 3) for w in p]
             q = tuple(rational(Fraction(w, sum(weights))) for w in weights)
-        draft_rows[prefix], target_rows[prefix] = p, q
+        target_rows[prefix] = q
+        for k, table in enumerate(tables):
+            table[prefix] = (
+                p if k == 0 or generator.random() < 0.1 else random_row(generator, vocab)
+            )
+            if generator.random() < one_hot:
+                token = generator.randrange(vocab)
+                table[prefix] = tuple(ONE if v == token else ZERO for v in range(vocab))
     grid = generator.choice((1, 2, 3, 4, 7, 10, 2**20))
-    instance = Instance(vocab, drafts, length, draft_rows, target_rows, grid)
+    others = tuple(tables[1:])
+    instance = Instance(vocab, drafts, length, tables[0], target_rows, others, second, grid)
     return _with_ranking(generator, instance) if wiring.ranks else instance
 
 
@@ -227,7 +331,11 @@ def _with_ranking(generator: random.Random, instance: Instance) -> Instance:
         instance,
         label_edges=tuple(rational(Fraction(cut, 12)) for cut in (0, *cuts, 12)),
         ratio_edges=tuple(rational(Fraction(ratio, 4)) for ratio in (0, *ratios)),
-        proposals={x: matrix() for x in instance.draft_rows if len(x) < instance.length},
+        proposals={
+            x: matrix()
+            for x in instance.draft_rows
+            if len(x) < max(instance.length, instance.second or 0)
+        },
     )
 
 
@@ -240,12 +348,16 @@ def line(wiring: Wiring, instance: Instance) -> str:
     def context(prefix: Prefix) -> str:
         return " ".join(map(str, (len(prefix), *prefix)))
 
+    tables = (instance.draft_rows, *instance.other_draft_rows)
     rows = " ".join(
-        f"{context(prefix)} {numbers(instance.draft_rows.get(prefix, q))} {numbers(q)}"
-        for prefix, q in instance.target_rows.items()
+        " ".join([context(x), *(numbers(t.get(x, q)) for t in tables), numbers(q)])
+        for x, q in instance.target_rows.items()
     )
-    sizes = f"{instance.vocab} {instance.drafts} {instance.length} {instance.grid}"
-    text = f"{wiring.oracle} {sizes} {len(instance.target_rows)} {rows}"
+    second = -1 if instance.second is None else instance.second
+    sizes = f"{instance.vocab} {instance.drafts} {instance.length} {second} {instance.grid}"
+    text = (
+        f"{wiring.oracle or wiring.name} {sizes} {len(tables)} {len(instance.target_rows)} {rows}"
+    )
     if wiring.ranks:
         law = [high - low for low, high in pairwise(instance.label_edges)]
         text += f" {len(law)} {numbers(law)} {len(instance.ratio_edges)}"
@@ -253,12 +365,21 @@ def line(wiring: Wiring, instance: Instance) -> str:
         for prefix, matrix in instance.proposals.items():
             text += f" {context(prefix)} {' '.join(map(numbers, matrix))}"
     if wiring.choose is not None:
-        p, q = instance.draft_rows[()], instance.target_rows[()]
-        drafted = [v for v in range(instance.vocab) if p[v] != 0]
-        tuples = list(product(drafted, repeat=instance.drafts))
-        text += f" {len(tuples)}"
-        for candidates in tuples:
-            text += f" {context(candidates)} {numbers(wiring.choose(p, q, candidates))}"
+        least = instance.drafts if instance.length == 1 else 1
+        nodes = [x for x in instance.target_rows if len(x) < instance.length]
+        text += f" {len(nodes)}"
+        for x in nodes:
+            p, q = instance.draft_rows[x], instance.target_rows[x]
+            drafted = [v for v in range(instance.vocab) if p[v] != 0]
+            tuples = [
+                candidates
+                for count in range(least, instance.drafts + 1)
+                for candidates in product(drafted, repeat=count)
+                if count
+            ]
+            text += f" {context(x)} {len(tuples)}"
+            for candidates in tuples:
+                text += f" {context(candidates)} {numbers(wiring.choose(p, q, candidates))}"
     return text
 
 
@@ -298,8 +419,9 @@ def compare(name: str, count: int, seed: str, verify: Any = None) -> tuple[int, 
 
 def _chunks(names: list[str], count: int, seed: int) -> Iterator[tuple[str, int, str]]:
     for name in names:
-        for start in range(0, count, 500):
-            yield name, min(500, count - start), f"{seed}.{start}"
+        wanted = ceil(count * WIRINGS[name].share)
+        for start in range(0, wanted, 500):
+            yield name, min(500, wanted - start), f"{seed}.{start}"
 
 
 def compare_all(names: list[str], count: int, seed: int, jobs: int) -> int:
@@ -340,23 +462,24 @@ def _row_text(row: tuple[Any, ...]) -> list[str]:
     return [str(Fraction(int(x.numerator), int(x.denominator))) for x in row]
 
 
+def _rows_json(table: dict[Prefix, tuple[Any, ...]], depth: int) -> dict[str, list[str]]:
+    return {
+        ",".join(map(str, prefix)): _row_text(row)
+        for prefix, row in table.items()
+        if len(prefix) <= depth
+    }
+
+
 def to_json(instance: Instance) -> dict[str, Any]:
     """The instance in the format of conformance instances."""
-
-    def rows(table: dict[Prefix, tuple[Any, ...]], depth: int) -> dict[str, list[str]]:
-        return {
-            ",".join(map(str, prefix)): _row_text(row)
-            for prefix, row in table.items()
-            if len(prefix) <= depth
-        }
-
+    depth = max(map(len, instance.target_rows))  # the draft model is not read so deep
     return {
         "format": 1,
         "vocab": instance.vocab,
         "drafts": instance.drafts,
         "length": instance.length,
-        "draft_rows": rows(instance.draft_rows, instance.length - 1),
-        "target_rows": rows(instance.target_rows, instance.length),
+        "draft_rows": _rows_json(instance.draft_rows, depth - 1),
+        "target_rows": _rows_json(instance.target_rows, depth),
     }
 
 
@@ -376,6 +499,8 @@ def from_json(vector: dict[str, Any]) -> Instance:
         data["length"],
         rows(data["draft_rows"]),
         rows(data["target_rows"]),
+        tuple(map(rows, options.get("other_draft_rows", ()))),
+        options.get("second"),
         options.get("grid", 1),
         tuple(map(rational, options.get("label_edges", ()))),
         tuple(map(rational, options.get("ratio_edges", ()))),
@@ -399,6 +524,13 @@ def write_vectors(seed: int) -> None:
         vectors = []
         for instance, tree in zip(instances, trees):
             options: dict[str, Any] = {"grid": instance.grid}
+            if instance.second is not None:
+                options["second"] = instance.second
+            if wiring.models:
+                depth = max(map(len, instance.target_rows)) - 1
+                options["other_draft_rows"] = [
+                    _rows_json(table, depth) for table in instance.other_draft_rows
+                ]
             if wiring.ranks:
                 options["label_edges"] = _row_text(instance.label_edges)
                 options["ratio_edges"] = _row_text(instance.ratio_edges)
@@ -407,7 +539,7 @@ def write_vectors(seed: int) -> None:
                     for x, matrix in instance.proposals.items()
                 }
             vectors.append({"options": options, "instance": to_json(instance), "tree": tree})
-        path = VECTORS / f"{name.replace(':', '_')}.json"
+        path = VECTORS / wiring.file
         body = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors)
         head = f'{{"format": 1, "scheme": "{wiring.scheme}", "oracle": "{name}", "vectors": [\n'
         temporary = path.with_suffix(".tmp")

@@ -11,7 +11,9 @@ form (theories/oracle/trees.v), so the two can be compared node by node.
 
 The drafts are drawn first, path by path, then verified as given drafts: the setting of the
 randomness contract. For a stateful scheme the rest of the block is drawn from the carry, so that
-the carried rows are in the tree, and the leaf starts with the number of tokens emitted before.
+the carried rows are in the tree, and the leaf starts with the number of tokens emitted before. It
+may have a second round, which drafts after the tokens of the first and verifies against its carry;
+the leaf then starts with the number of tokens after each round.
 A label (place `Select`) is shown as the chain of coins that the proved program flips, the highest
 label first: for the law of one draw see theorems on one-uniform labels.
 """
@@ -31,16 +33,18 @@ from draftproof.reference.chance import (
     check_probability,
     check_weights,
 )
-from draftproof.reference.models import Model, Prefix
+from draftproof.reference.models import DraftModels, Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, total
 from draftproof.reference.rows import normalise
 from draftproof.reference.scheme import Outcome
-from draftproof.reference.tree import FixedDrafts, hub_of
+from draftproof.reference.tree import FixedDrafts, distinct_drafts, hub_of, whole_path
 
-__all__ = ["Instance", "Tree", "decision_tree", "first_difference", "scheme_tree"]
+__all__ = ["DrawDrafts", "Instance", "Tree", "decision_tree", "first_difference", "scheme_tree"]
 
 Tree = dict[str, Any]
 Verifier = Callable[..., Outcome]
+DrawDrafts = Callable[[Chance, Sequence[Model], int], list[Prefix]]
+"""draw(chance, the model of each draft, length) -> paths"""
 
 
 def text(value: Number) -> str:
@@ -130,13 +134,17 @@ def decision_tree(program: Callable[[Chance], list[int]]) -> Tree:
 
 @dataclass(frozen=True)
 class Instance:
-    """One small problem: rows of both models after every prefix of up to `length` tokens."""
+    """One small problem: rows of the models after every prefix of the block, or of two blocks."""
 
     vocab: int
     drafts: int
     length: int
     draft_rows: dict[Prefix, tuple[Number, ...]]
     target_rows: dict[Prefix, tuple[Number, ...]]
+    other_draft_rows: tuple[dict[Prefix, tuple[Number, ...]], ...] = ()
+    """A model for each draft: those of drafts 1, 2, ..; empty: `draft_rows` is for all drafts."""
+    second: int | None = None
+    """The length of the drafts of a second round, if there is one."""
     grid: int = 1
     label_edges: tuple[Number, ...] = ()
     """ranked_block: the label edges, the ratio edges, and a proposal of the coupling per prefix."""
@@ -144,30 +152,26 @@ class Instance:
     proposals: dict[Prefix, tuple[tuple[Number, ...], ...]] = field(default_factory=dict)
 
 
-def draw_iid(chance: Chance, instance: Instance, draft: Model) -> list[Prefix]:
-    """K independent paths of the draft model, drawn path by path."""
+def draw_independent(chance: Chance, models: Sequence[Model], length: int) -> list[Prefix]:
+    """Independent paths, one of each model, drawn path by path."""
     paths = []
-    for k in range(instance.drafts):
+    for k, model in enumerate(models):
         path: Prefix = ()
-        for depth in range(1, instance.length + 1):
-            path = (*path, chance.draw(draft(path), Draft(k, depth)))
+        for depth in range(1, length + 1):
+            path = (*path, chance.draw(model(path), Draft(k, depth)))
         paths.append(path)
     return paths
 
 
-def draw_without_replacement(chance: Chance, instance: Instance, draft: Model) -> list[Prefix]:
-    """K single tokens, each from the draft row without the earlier ones, renormalised."""
-    paths: list[Prefix] = []
-    for k in range(instance.drafts):
-        row = draft(())
-        left = tuple(ZERO if (v,) in paths else p for v, p in enumerate(row))
-        paths.append((chance.draw(left if total(left) else row, Draft(k, 1)),))
-    return paths
+def draw_distinct(chance: Chance, models: Sequence[Model], length: int) -> list[Prefix]:
+    """Paths drawn without replacement, as the reference draws them."""
+    drafts = distinct_drafts(chance, models[0], len(models), length) if models else FixedDrafts([])
+    return [whole_path(drafts, k) for k in range(drafts.count)]
 
 
-def draw_hub(chance: Chance, instance: Instance, draft: Model) -> list[Prefix]:
+def draw_hub(chance: Chance, models: Sequence[Model], length: int) -> list[Prefix]:
     """The pair of SpecHub: one of the two is the hub, the likeliest token of the row."""
-    row = draft(())
+    row = models[0](())
     hub = hub_of(row)
     first = chance.draw(row, Draft(0, 1))
     others = [ZERO if v == hub else p for v, p in enumerate(row)]
@@ -181,7 +185,7 @@ def scheme_tree(
     instance: Instance,
     *,
     stateful: bool = False,
-    draw_drafts: Callable[[Chance, Instance, Model], list[Prefix]] = draw_iid,
+    draw_drafts: DrawDrafts = draw_independent,
     options: dict[str, Any] | None = None,
 ) -> Tree:
     """The decision tree of a scheme of the reference on an instance, drafting included.
@@ -189,27 +193,46 @@ def scheme_tree(
     Raises:
         AssertionError: the outcome names a draft that does not begin with the accepted prefix.
     """
-    draft = Model(instance.vocab, instance.draft_rows.__getitem__)
-    target = Model(instance.vocab, instance.target_rows.__getitem__)
+    tables = [instance.draft_rows, *instance.other_draft_rows]
+    drafting = [Model(instance.vocab, rows.__getitem__) for rows in tables]
+    plain = Model(instance.vocab, instance.target_rows.__getitem__)
+    lengths = [instance.length] + ([] if instance.second is None else [instance.second])
+    later: dict[Prefix, list[Model]] = {(): drafting}  # the draft models after some tokens
 
-    def program(chance: Chance) -> list[int]:
-        paths = draw_drafts(chance, instance, draft)
-        drafts = FixedDrafts(paths, instance.length)
-        outcome = verify(chance, drafts, draft, target, **(options or {}))
+    def one_round(
+        chance: Chance, start: Prefix, target: Model, length: int
+    ) -> tuple[Prefix, Model]:
+        """What is emitted after `start`, and the target of what follows."""
+        if start not in later:
+            later[start] = [model.after(start) for model in drafting]
+        models = later[start]
+        several: DraftModels = models if instance.other_draft_rows else models[0]
+        each = models if instance.other_draft_rows else models * instance.drafts
+        paths = draw_drafts(chance, each, length)
+        drafts = FixedDrafts(paths, length)
+        outcome = verify(chance, drafts, several, target, **(options or {}))
         accepted = outcome.accepted
         if accepted and paths[outcome.path][: len(accepted)] != accepted:
             raise AssertionError(f"draft {outcome.path} of {paths} does not begin with {accepted}")
-        tokens = [*accepted, outcome.next]
+        if not stateful and outcome.carry is not None:
+            raise AssertionError("a stateless scheme returned a carry")
+        emitted = (*accepted, outcome.next)
+        return emitted, outcome.carry or plain.after((*start, *emitted))
+
+    def program(chance: Chance) -> list[int]:
+        tokens: Prefix = ()
+        carried, ends = plain, []
+        for length in lengths:
+            end = len(tokens) + length + 1  # of the block and its bonus
+            emitted, carried = one_round(chance, tokens, carried, length)
+            tokens = (*tokens, *emitted)
+            ends.append(len(tokens))
         if not stateful:
-            if outcome.carry is not None:
-                raise AssertionError("a stateless scheme returned a carry")
-            return tokens
-        emitted = len(tokens)
+            return list(tokens)
         rest: Prefix = ()
-        carried = outcome.carry or target.after(tuple(tokens))
-        while emitted + len(rest) <= instance.length:
+        while len(tokens) + len(rest) < end:
             rest = (*rest, chance.draw(carried(rest), TOKEN))
-        return [emitted, *tokens, *rest]
+        return [*ends, *tokens, *rest]
 
     return decision_tree(program)
 

@@ -4,12 +4,13 @@ The extracted Coq oracle writes the vectors (`make -C proofs vectors`): this nee
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
 
 def vectors(proofs, compare_trees, name):
-    path = proofs / "vectors" / f"{name.replace(':', '_')}.json"
+    path = proofs / "vectors" / compare_trees.WIRINGS[name].file
     content = json.loads(path.read_text())
     assert content["format"] == 1
     assert content["scheme"] == compare_trees.WIRINGS[name].scheme
@@ -29,8 +30,13 @@ NAMES = [
     "block",
     "greedy_block",
     "spectr",
+    "spectr:canonical",
     "spectr:recursive_rejection",
     "spectr:target_match",
+    "spectr:transport",
+    "spectr:without_replacement",
+    "spectr:without_replacement/distinct",
+    "tree_match",
     "kseq_block",
     "spectr_gbv:unit",
     "spectr_gbv:kseq",
@@ -38,13 +44,44 @@ NAMES = [
     "multipath",
     "ranked_block",
     "ranked_block:stateful",
+    "recursive_rejection/models",
+    "target_match/models",
+    "spectr:recursive_rejection/models",
+    "spectr:target_match/models",
+    "spectr_gbv:unit/models",
+    "ranked_block/models",
+    "ranked_block:stateful/models",
+    "greedy_block/rounds",
+    "spectr_gbv:unit/rounds",
+    "spectr_gbv:kseq/rounds",
+    "ranked_block:stateful/rounds",
+    "spectr_gbv:unit/models/rounds",
+    "ranked_block:stateful/models/rounds",
 ]
+
+
+def test_every_lossless_scheme_is_wired(compare_trees):
+    """All of the catalogue but Global Resolution, which is lossless up to an error only."""
+    wired = {wiring.scheme for wiring in compare_trees.WIRINGS.values()}
+    exact = {name for name, s in compare_trees.SCHEMES.items() if s.lossless and not s.approximate}
+    assert wired == exact
+
+
+def test_schemes_of_several_models_and_of_several_rounds_are_wired_as_such(compare_trees):
+    for name, scheme in compare_trees.SCHEMES.items():
+        own = [w for w in compare_trees.WIRINGS.values() if w.scheme == name]
+        if scheme.draft_law in ("independent", "any") and not scheme.approximate:
+            assert any(w.models for w in own), name
+        if scheme.stateful and scheme.lossless:
+            assert any(w.rounds == 2 for w in own), name
+        if scheme.draft_law == "without_replacement":
+            assert any(w.draw_drafts.__name__ == "draw_distinct" for w in own), name
 
 
 def test_every_wiring_has_vectors(proofs, compare_trees):
     assert list(compare_trees.WIRINGS) == NAMES
     files = {path.stem for path in (proofs / "vectors").glob("*.json")}
-    assert files == {name.replace(":", "_") for name in NAMES}
+    assert files == {Path(wiring.file).stem for wiring in compare_trees.WIRINGS.values()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +111,7 @@ def test_the_vectors_are_varied(proofs, compare_trees, name):
 
 def test_a_vector_survives_the_round_trip_through_json(proofs, compare_trees):
     for name in NAMES:
-        path = proofs / "vectors" / f"{name.replace(':', '_')}.json"
+        path = proofs / "vectors" / compare_trees.WIRINGS[name].file
         for vector in json.loads(path.read_text())["vectors"]:
             instance = compare_trees.from_json(vector)
             assert compare_trees.to_json(instance) == vector["instance"]

@@ -8,7 +8,7 @@ From Coq Require Import NArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting kseq block scan walk kseq_block spectr_gbv
-   greedy_block selection ranked_block ranked_greedy_block multipath.
+   greedy_block selection ranked_block ranked_greedy_block multipath spectr.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -108,6 +108,11 @@ Definition one_token (qt : chain) (d : seq V -> V -> R) (coupling : seq V -> pro
   : prog (seq V) :=
   bind (draws d K [::]) (fun xs => bind (coupling xs) (fun y =>
     if y \in xs then emit (qt (rcons c y)) (rcons c y) else Ret (rcons c y))).
+(* The same with a coupling that says whether its token was kept from a draft: the bonus follows if so. *)
+Definition one_token_kept (qt : chain) (d : seq V -> V -> R) (coupling : seq V -> prog (bool * V)) K c
+  : prog (seq V) :=
+  bind (draws d K [::]) (fun xs => bind (coupling xs) (fun o =>
+    let c' := rcons c o.2 in if o.1 then emit (qt c') c' else Ret c')).
 End Contract.
 
 (* The couplings of one token, on drafts that are given. *)
@@ -117,8 +122,8 @@ Notation prog := (prog R V).
 Definition maximal_coupling (xs : seq V) : prog V :=
   if xs is x :: _ then Flip (acc p q x) (Ret x) (Draw (res vs p q) (fun y => Ret y))
   else Draw q (fun y => Ret y).
-Definition kseq_coupling (rho : (V -> R) -> (V -> R) -> nat -> R) (xs : seq V) : prog V :=
-  let n := size xs in kseq_scan vs p q (rho p q n) n xs.
+Definition kseq_coupling (rho : (V -> R) -> (V -> R) -> nat -> R) (xs : seq V) : prog (bool * V) :=
+  let n := size xs in kseq_kept vs p q (rho p q n) n xs.
 End Couplings.
 
 (* A token of the law w, decided by one test of each candidate in order; then a draw from what is
@@ -143,6 +148,19 @@ End Answer.
 Definition node_choose (R : realFieldType) (V : eqType) (vs : seq V) (pd qt : seq V -> V -> R)
     (ch : seq V -> nat -> seq V -> V -> R) c xs : prog R V V :=
   choose_coupling vs (fun=> pd c) (size xs) (ch c (size xs)) (qt c) xs.
+
+(* A choice that is given as data, by a table from the node and the candidates to a row: a row that is
+   no law is not used; the token is then chosen by the draft row.                                  *)
+Section Planned.
+Variables (R : realFieldType) (V : eqType) (vs : seq V) (pd qt : seq V -> V -> R).
+Definition is_law_row (w : V -> R) : bool := all (fun v => 0 <= w v) vs && (sumf vs w == 1).
+Definition checked (p w : V -> R) : V -> R :=
+  if is_law_row w then fun v => if v \in vs then w v else 0 else p.
+Definition planned_choice (table : seq V -> seq V -> V -> R) c (n : nat) xs : V -> R :=
+  checked (pd c) (table c xs).
+Definition spectr_planned table K L c : prog R V (seq V) :=
+  spectr pd qt (node_choose vs pd qt (planned_choice table)) K L c.
+End Planned.
 
 (* --- Drafts without replacement ------------------------------------------------------- *)
 (* p without the tokens of h, renormalised; the plain row when nothing is left. *)

@@ -29,6 +29,10 @@ Definition clip_residual K y : R :=
 Fixpoint kseq_scan K xs : prog V :=
   if xs is x :: xs' then Flip (kseq_bias x) (Ret x) (kseq_scan K xs')
   else Draw (clip_residual K) (fun y => Ret y).
+(* The same, with whether the token was kept from a draft. *)
+Fixpoint kseq_kept K xs : prog (bool * V) :=
+  if xs is x :: xs' then Flip (kseq_bias x) (Ret (true, x)) (kseq_kept K xs')
+  else Draw (clip_residual K) (fun y => Ret (false, y)).
 Definition kseq K : prog V := bind (draws (fun=> p) K [::]) (kseq_scan K).
 End KSeq.
 

@@ -1,10 +1,10 @@
-(* A draft model for each draft: SpecTr with recursive rejection (SpecInfer 2305.09781), and
-   SpecTr-GBV of scale "unit". A path carries the number of its model.
+(* A draft model for each draft: SpecTr with recursive rejection (SpecInfer 2305.09781) and with
+   target match, and SpecTr-GBV of scale "unit". A path carries the number of its model.
    Python: draftproof.reference.verifiers.spectr, .spectr_gbv with a sequence of models.
    theorems/several_models.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import maximal drafting block scan spectr_gbv.
+From Draftproof.programs Require Import maximal drafting block scan spectr spectr_gbv contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -54,12 +54,16 @@ Fixpoint model_spectr_walk m c ps : prog (seq V) :=
 Definition model_spectr ks L c : prog (seq V) :=
   bind (model_drafts ks L c) (model_spectr_walk L c).
 
+(* --- SpecTr with target match, and tree match: the models are not looked at ------------- *)
+Definition model_match ks L c : prog (seq V) :=
+  bind (model_drafts ks L c) (fun ps => spectr_walk qt (node_answer vs qt) L c [seq p.2 | p <- ps]).
+
 (* --- SpecTr-GBV, scale "unit" ------------------------------------------------------------- *)
 (* Node c, m tokens left on the paths, the target chain D. *)
 Fixpoint model_gbv_walk fuel c m (D : chain) ps : prog (seq V * chain) :=
   match fuel, ps with
   | fuel'.+1, (k, xs) :: ps' =>
-      bind (scan (joint_ratio (model k) D) (gbv_bias vs (model k) D) c 1 xs None) (fun o =>
+      bind (deepest_first (joint_ratio (model k) D) (gbv_bias vs (model k) D) c 1 xs) (fun o =>
         let D' := gbv_chain vs (model k) D 1 1 c (size c + m)%N in
         if o is Some (c', w, last) then
           let s := drop (size c) c' in

@@ -367,6 +367,22 @@ rewrite !sumfE; apply: eq_sum => z; rewrite /fill !size_rcons.
 by have -> : (size c + 2 - (size c).+2 = 0)%N by rewrite addnC subnn.
 Qed.
 
+Theorem one_token_kept_valid d coupling K :
+  (forall c f, E vs (bind (draws (d c) K [::]) (coupling c)) (fun o => f o.2)
+    = \sum_(y <- vs) qt c y * f y) ->
+  valid vs qt (fun c => one_token_kept qt (d c) (coupling c) K c) 1.
+Proof.
+move=> ex c f; rewrite !E_bind /= sumfE.
+transitivity (\sum_(y <- vs) qt c y * E vs (emit (qt (rcons c y)) (rcons c y)) f); last first.
+  by apply: eq_sum => y.
+rewrite -(ex c (fun y => E vs (emit (qt (rcons c y)) (rcons c y)) f)) E_bind.
+apply: E_ext => xs; rewrite E_bind; apply: E_ext => -[k y] /=.
+have N2 : (size c + 2 - size (rcons c y) = 1)%N by rewrite size_rcons addnS subSS addnC addnK.
+case: k => /=; last by rewrite /fill N2.
+rewrite !sumfE; apply: eq_sum => z; rewrite /fill !size_rcons.
+by have -> : (size c + 2 - (size c).+2 = 0)%N by rewrite addnC subnn.
+Qed.
+
 Lemma draws1 (p : V -> R) (coupling : seq V -> prog R V V) f :
   E vs (bind (draws (fun=> p) 1 [::]) coupling) f
   = \sum_(x <- vs) p x * E vs (coupling [:: x]) f.
@@ -380,9 +396,9 @@ by rewrite draws1 -(maximal_law f (dpd c) (dqt c)) E_Draw.
 Qed.
 
 Theorem kseq_coupling_valid rho K : rho_ok vs rho ->
-  valid vs qt (fun c => one_token qt (fun=> pd c) (kseq_coupling vs (pd c) (qt c) rho) K c) 1.
+  valid vs qt (fun c => one_token_kept qt (fun=> pd c) (kseq_coupling vs (pd c) (qt c) rho) K c) 1.
 Proof.
-move=> rok; apply: (one_token_valid (d := fun c _ => pd c)) => c f.
+move=> rok; apply: (one_token_kept_valid (d := fun c _ => pd c)) => c f.
 exact: (node_kseq_exact dpd dqt rok K c f).
 Qed.
 
@@ -524,6 +540,26 @@ Proof.
 move=> vu dc; apply: spectr_valid => // n c f.
 rewrite -(choose_coupling_exact (d := fun=> pd c) n f vu (fun=> dpd c) (dc c n) (dqt c)) !E_bind.
 by apply: (E_always _ (draws_size _ _ _)) => xs sx; rewrite /node_choose sx.
+Qed.
+
+(* Whatever the table says: what is no law in it is not used. *)
+Lemma checked_dist (p w : V -> R) : is_dist vs p -> is_dist vs (checked vs p w).
+Proof.
+move=> dp; rewrite /checked; case: ifP => // /andP[/allP w0 /eqP w1].
+split=> [v|]; first by case: ifP => // /w0.
+by rewrite -w1 sumfE -big_mkcond big_seq_cond [RHS]big_seq; apply: eq_bigl => v; rewrite andbb.
+Qed.
+
+Theorem spectr_planned_valid table K L : uniq vs ->
+  valid vs qt (spectr_planned vs pd qt table K L) L.
+Proof. by move=> vu; apply: spectr_choose_valid => // c n xs; exact: checked_dist. Qed.
+
+Theorem planned_coupling_valid table K : uniq vs ->
+  valid vs qt (fun c => one_token qt (fun=> pd c)
+    (choose_coupling vs (fun=> pd c) K (planned_choice vs pd table c K) (qt c)) K c) 1.
+Proof.
+move=> vu; apply: (choose_coupling_valid (d := fun c _ => pd c)
+  (ch := fun c => planned_choice vs pd table c K)) => // c xs; exact: checked_dist.
 Qed.
 
 (* --- Target match ---------------------------------------------------------------------------------- *)

@@ -71,6 +71,11 @@ rewrite E_comm; apply: E_ext => xs; rewrite [RHS]E_bind; apply: E_ext => t.
 by rewrite E_bind.
 Qed.
 
+Lemma tails_wf m c xs : wf vs (tails m c xs).
+Proof.
+by elim: xs => //= x xs IH; apply: wf_bind => [|t]; [exact: draft_wf | exact: wf_bind].
+Qed.
+
 Lemma tails_heads m c xs : always (fun ps => heads ps = xs) (tails m c xs).
 Proof.
 elim: xs => //= x xs IH; apply: (always_bind (always_true _)) => t _.

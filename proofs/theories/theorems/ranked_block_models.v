@@ -3,9 +3,9 @@ From Coq Require Import Ring.
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability ring_tactic.
 From Draftproof.programs Require Import maximal drafting validity block rounds scan spectr_gbv
-   greedy_block selection ranked_block ranked_block_models.
+   greedy_block selection ranked_block contract ranked_block_models.
 From Draftproof.theorems Require Import maximal draws block decode running paths scan
-   greedy_block selection ranked_block.
+   greedy_block selection ranked_block contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -258,5 +258,68 @@ apply: (compete_any (ver := fun r xs => E vs (bind (scan (joint_ratio r D) (gree
   (greedy_block_out vs r L D c)) (fun o => E vs (fill o.2 (size c + L.+1)%N o.1) f))) => // r dr.
 rewrite -(greedy_block_valid dr L c f dD) [RHS]E_bind /greedy_block [RHS]E_bind /greedy_block_mark.
 by rewrite [RHS]E_bind; apply: E_ext => xs; rewrite E_bind.
+Qed.
+
+(* --- All drafts first, labels as far as they matter, tests from the deepest token ------------- *)
+Lemma compete_rising_E k b w es F : all_fair vs J pi0 c es -> (b <= J)%N ->
+  E vs (entrant_drafts L c es) (fun ps => E vs (compete_rising J c k b w es ps) F)
+  = E vs (compete J L c k b w es) F.
+Proof.
+elim: es k b w F => [|e es IH] k b w F //= [fe fes] bJ; case: (fe) => _ lawe _ _.
+rewrite !E_bind; apply: E_ext => s; rewrite !E_bind; set pi := e.2 (c ++ s).
+have [p0 p1] : is_law J pi by exact: lawe.
+have pl : is_law J pi by [].
+rewrite (law_E _ _ pl).
+have [G GE] : exists G, forall l, G l = E vs (compete J L c k.+1 l.+1 (k, s) es) F.
+  by exists (fun l => E vs (compete J L c k.+1 l.+1 (k, s) es) F).
+have [H HE] : exists H, H = E vs (compete J L c k.+1 b w es) F by exists (E vs (compete J L c k.+1 b w es) F).
+transitivity (csum (fun l => pi l * (if (b <= l)%N then G l else H)) J); last first.
+  by apply: eq_csum => l _; congr (_ * _) => /=; case: ifP; rewrite ?GE ?HE.
+rewrite (split_label G H pl bJ); case: es IH fes G GE H HE => [|e' es] IH fes G GE H HE.
+  rewrite -[LHS]/(E vs (bind (draw_label V 2 (beats J pi b)) (fun i =>
+    Ret (if i is 0%N then w else (k, s)))) F) E_bind law_E; last first.
+    split=> [[|i]|] /=; rewrite ?csum_ge0 //; last by rewrite add0r addrC subrK.
+    by rewrite -{1}(subnKC bJ) csum_cat addrC addKr csum_ge0.
+  rewrite /= add0r /beats; congr (_ + _); first by rewrite HE.
+  rewrite -{1}(subnKC bJ) csum_cat addrC addKr.
+  by rewrite mulrC -csumZ; apply: eq_csum => i _; rewrite GE mulrC.
+have rl : is_law (J - b).+1 (rise pi b).
+  split=> [[|i]|]; rewrite ?csum_ge0 //= ?p0 //.
+  by rewrite -[LHS]/(csum (rise pi b) (J - b).+1) csum_head -p1 -[in RHS](subnKC bJ) csum_cat.
+transitivity (E vs (entrant_drafts L c (e' :: es)) (fun ps =>
+    E vs (draw_label V (J - b).+1 (rise pi b)) (fun i =>
+    E vs (if i is 0%N then compete_rising J c k.+1 b w (e' :: es) ps
+          else compete_rising J c k.+1 (b + i)%N (k, s) (e' :: es) ps) F))).
+  apply: E_ext => ps; exact: (E_bind vs (draw_label V (J - b).+1 (rise pi b))).
+rewrite E_comm (law_E _ _ rl) csum_head; congr (_ + _); first by congr (_ * _); rewrite HE -IH.
+apply: eq_csum => i iJ; congr (_ * _); rewrite GE -addnS -IH //.
+by rewrite addnS -ltn_subRL.
+Qed.
+
+Lemma compete_contract_E es F : all_fair vs J pi0 c es -> (0 < L)%N ->
+  E vs (compete_contract J L c es) F = E vs (compete J L c 0 0 (0%N, [::]) es) F.
+Proof.
+rewrite /compete_contract => fes; case: L (compete_rising_E 0 (0%N, [::]) F fes (leq0n J)) => // l.
+by rewrite E_bind.
+Qed.
+
+Theorem ranked_block_models_contract_valid (e0 : entrant) es f : (0 < L)%N -> (0 < size es)%N ->
+  all_fair vs J pi0 c es ->
+  E vs (bind (ranked_block_models_contract vs qt J pi0 L c e0 es) (fill qt (size c + L.+1)%N)) f
+  = E vs (generate qt L.+1 c) f.
+Proof.
+move=> L0 es0 fes; rewrite -(ranked_block_models_valid e0 f es0 fes) E_bind [RHS]E_bind.
+rewrite [LHS]E_bind [RHS]E_bind compete_contract_E //; apply: E_ext => o; exact: block_path_E.
+Qed.
+
+Theorem ranked_greedy_block_models_contract_valid (D : seq V -> V -> R) (e0 : entrant) es f :
+  (0 < L)%N -> (forall x, is_dist vs (D x)) -> (0 < size es)%N -> all_fair vs J pi0 c es ->
+  E vs (bind (ranked_greedy_block_models_contract vs J pi0 L c D e0 es)
+    (fun o => fill o.2 (size c + L.+1)%N o.1)) f
+  = E vs (generate D L.+1 c) f.
+Proof.
+move=> L0 dD es0 fes; rewrite -(ranked_greedy_block_models_valid e0 f dD es0 fes).
+rewrite E_bind [RHS]E_bind [LHS]E_bind [RHS]E_bind compete_contract_E //; apply: E_ext => o.
+rewrite [LHS]E_bind [RHS]E_bind; exact: deepest_first_E.
 Qed.
 End Valid.

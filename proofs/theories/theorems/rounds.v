@@ -80,24 +80,14 @@ Notation dist := (is_dist vs).
 
 (* --- SpecTr ------------------------------------------------------------------- *)
 Section Spectr.
-Variables (qt : chain) (node : seq V -> seq V -> prog V).
-Hypothesis dqt : forall c, dist (qt c).
-Hypothesis node_wf : forall c xs, wf vs (node c xs).
+Variables (qt : chain) (node : seq V -> seq V -> prog (bool * V)).
 
-Lemma spectr_wf K L c : wf vs (spectr pd qt node K L c).
-Proof.
-apply: wf_bind => [|ps]; first exact: drafts_wf.
-elim: L c ps => [|m IH] c ps /=; first by split.
-by apply: wf_bind => // y; case: ifP => _ //; exact: IH.
-Qed.
-
-Lemma spectr_progress K L : progress (spectr pd qt node K L) L.
+Lemma spectr_kept_progress K L : progress (spectr_kept pd qt node K L) L.
 Proof.
 move=> c; apply: (always_bind (always_true _)) => ps _.
 elim: L c ps => [|m IH] c ps /=; first by move=> y; rewrite size_rcons addn1 !leqnn.
-apply: (always_bind (always_true _)) => y _; case: ifP => _ /=.
-  by rewrite size_rcons leqnn addnS ltnS leq_addr.
-move: (IH (rcons c y) (follow y ps)); move: (spectr_walk _ _ _ _ _) => w.
+apply: (always_bind (always_true _)) => -[[] y] _ /=; last by rewrite size_rcons leqnn addnS ltnS leq_addr.
+move: (IH (rcons c y) (follow y ps)); move: (spectr_kept_walk _ _ _ _ _) => w.
 elim: w => [c'|r t IHt e IHe [? ?]|d k IHk Pk z] /=.
 - by rewrite size_rcons addSnnS => /andP[/ltnW-> ->].
 - by split; [exact: IHt | exact: IHe].
@@ -107,16 +97,6 @@ End Spectr.
 
 Variable rho : (V -> R) -> (V -> R) -> nat -> R.
 Hypothesis rok : rho_ok vs rho.
-
-Lemma node_kseq_wf qt c xs : (forall c, dist (qt c)) -> wf vs (node_kseq vs pd qt rho c xs).
-Proof.
-move=> dqt; rewrite /node_kseq; have [r0 rv] := rok (size xs) (dpd c) (dqt c).
-have := kres_dist (dpd c) (dqt c) r0 rv.
-move: (rho _ _ _) r0 {rv} => r r0; move: (size xs) => n dres.
-elim: xs => [|x xs IH] /=; first by split.
-split; last by split.
-by rewrite /kseq_bias le_minl lexx andbT le_minr ler01 divr_ge0 ?(dqt c).1 // mulr_ge0 ?(ltW r0) ?(dpd c).1.
-Qed.
 
 (* --- K-SEQ block verification -------------------------------------------------- *)
 Section KB.
@@ -168,12 +148,12 @@ by move=> c'; have [] := kblock_safe K L c'.
 Qed.
 
 Theorem spectr_decode_exact K L N c f : (size c <= N)%N ->
-  E vs (decode (spectr pd qt (node_kseq vs pd qt rho) K L) (N - size c) N c) f
+  E vs (decode (spectr_kept pd qt (node_kseq vs pd qt rho) K L) (N - size c) N c) f
   = E vs (generate qt (N - size c) c) f.
 Proof.
 move=> cN; apply: (decode_exact dqt f (L := L) _ _ _ cN); last by rewrite subnKC.
   exact: spectr_kseq_valid.
-exact: spectr_progress.
+exact: spectr_kept_progress.
 Qed.
 End KB.
 

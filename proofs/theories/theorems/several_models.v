@@ -2,9 +2,10 @@
    scale "unit" are lossless, whatever the models. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import maximal drafting validity kseq block scan spectr_gbv
-  several_models.
-From Draftproof.theorems Require Import maximal kseq block running paths scan kseq_block spectr_gbv.
+From Draftproof.programs Require Import maximal drafting validity kseq block scan spectr spectr_gbv
+  contract several_models.
+From Draftproof.theorems Require Import maximal kseq block running paths scan kseq_block spectr_gbv
+  contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -141,6 +142,33 @@ rewrite -(IH (k :: ks') _ c'mN) /G; apply: (E_always _ (model_drafts_tags _ _ _)
 Qed.
 End Spectr.
 
+(* --- SpecTr with target match, tree match --------------------------------------------------- *)
+Lemma model_drafts_mem ks m c (F G : seq (nat * seq V) -> R) :
+  (forall ps, all (fun p => all (mem vs) p.2) ps -> F ps = G ps) ->
+  Ev (model_drafts ks m c) F = Ev (model_drafts ks m c) G.
+Proof.
+have draft_mem k n x (H1 H2 : seq V -> R) : (forall s, all (mem vs) s -> H1 s = H2 s) ->
+    Ev (draft (model k) n x) H1 = Ev (draft (model k) n x) H2.
+  elim: n x H1 H2 => [|n IHn] x H1 H2 H12; first exact: H12.
+  rewrite !E_Draw big_seq [RHS]big_seq; apply: eq_bigr => v vv; rewrite !E_bind; congr (_ * _).
+  by apply: IHn => s sv; apply: H12; rewrite /= vv.
+elim: ks F G => [|k ks IH] F G FG; first exact: FG.
+rewrite !model_drafts_S; apply: draft_mem => s sv; apply: IH => ps pv.
+by apply: FG; rewrite /= sv.
+Qed.
+
+Theorem model_match_valid qt ks L : uniq vs -> (forall c, is_dist vs (qt c)) ->
+  valid vs qt (model_match vs model qt ks L) L.
+Proof.
+move=> vu dqt c f; rewrite E_bind /model_match E_bind.
+rewrite -[RHS](E_cst _ (model_drafts_wf ks L c)); apply: model_drafts_mem => ps pv.
+pose paths x := if x == c then [seq p.2 | p <- ps] else [::].
+have pathsv x : all (all (mem vs)) (paths x).
+  by rewrite /paths; case: ifP => // _; rewrite all_map.
+have := tree_match_valid dqt L vu pathsv c f.
+by rewrite E_bind /paths eqxx.
+Qed.
+
 (* --- SpecTr-GBV, scale "unit" -------------------------------------------------------------- *)
 Lemma model_gbv_walk_E N f fuel ks c m (D : chain) : (size ks <= fuel)%N ->
   (forall x, is_dist vs (D x)) -> (size c + m).+1 = N -> (ks == [::]) || (0 < m)%N ->
@@ -166,8 +194,8 @@ transitivity (Ev (draft (model k) m.+1 c) (fun xs =>
              model_gbv_walk vs model fuel c' (m.+1 - size (drop (size c) c'))%N D'
                (if last then [::] else model_through (drop (size c) c') ps)
            else model_gbv_walk vs model fuel c m.+1 D' ps) (fun o => Phi vs o.2 N f o.1)))).
-    apply: E_ext => ps; rewrite [model_gbv_walk _ _ _ _ _ _ _]/= E_bind; apply: E_ext => o.
-    by case: o => [[[c' w] last]|].
+    apply: E_ext => ps; rewrite [model_gbv_walk _ _ _ _ _ _ _]/= E_bind deepest_first_E.
+    by apply: E_ext => -[[[c' w] last]|].
   rewrite E_comm invr1.
   have := scan_mark (joint_ratio (model k) D) (gbv_bias vs (model k) D) c 1 xs; rewrite sx => sm.
   apply: (E_always _ sm) => -[[[c' w] last]|_]; last by apply: IH; rewrite ?orbT.
