@@ -6,9 +6,11 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import torch
 from draftproof.fast import Batch, Uniforms
+from draftproof.fast.ranked_coupling import coupling
 
 GRAIN = 2**12
 """Rows are multiples of 1/GRAIN: exact in every float type used, and they sum to exactly 1."""
@@ -108,3 +110,13 @@ def uniforms_for(batch: Batch, seed: int) -> Uniforms:
     accept = torch.where(edge < 0.02, 0.0, made.accept)
     accept = torch.where(edge > 0.98, 1 - 2.0**-53, accept)
     return Uniforms(accept, made.select, made.token)
+
+
+def same_coupling(*arguments: Any) -> Any:
+    """The fast path's coupling as the reference's `couple`, on the reference's own numbers."""
+    _, *numbers = arguments
+    types, edges, labels, boost, weight = (
+        torch.tensor(x, dtype=torch.float64)
+        for x in ([float(y) for y in z] if isinstance(z, tuple) else float(z) for z in numbers)
+    )
+    return coupling(types[None], edges, labels[None], boost[None], weight[None])[0].tolist()

@@ -19,13 +19,21 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, verify
-from draftproof.fast.ranked_coupling import coupling
 from draftproof.fast.verifiers.ranked_block import design
 from draftproof.reference import catalogue
 from draftproof.reference.chance import Replay
 from draftproof.reference.models import Model
 from draftproof.reference.tree import FixedDrafts
-from fast_blocks import Block, Prefix, batch_of, draw_path, random_block, random_table, uniforms_for
+from fast_blocks import (
+    Block,
+    Prefix,
+    batch_of,
+    draw_path,
+    random_block,
+    random_table,
+    same_coupling,
+    uniforms_for,
+)
 
 SINGLE = {"token_by_token", "block", "greedy_block"}
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in sorted(VERIFIERS)]
@@ -36,16 +44,6 @@ SIZES = [(3, 1, 3), (4, 1, 2), (3, 2, 2), (2, 3, 3), (4, 4, 1), (3, 0, 2), (3, 2
 
 def _reference_name(scheme: str) -> str:
     return "spectr" if scheme == "spectr:kseq" else scheme
-
-
-def _same_coupling(*arguments: Any) -> Any:
-    """The fast path's coupling as the reference's `couple`, on the reference's own numbers."""
-    _, *numbers = arguments
-    types, edges, labels, boost, weight = (
-        torch.tensor(x, dtype=torch.float64)
-        for x in ([float(y) for y in z] if isinstance(z, tuple) else float(z) for z in numbers)
-    )
-    return coupling(types[None], edges, labels[None], boost[None], weight[None])[0].tolist()
 
 
 def _fed_coupling(blocks: list[Block], batch: Any) -> Callable[[int], dict[str, Any]]:
@@ -85,7 +83,7 @@ def test_same_uniforms_same_tokens(
         if scheme == "ranked_block" and drafts:
             extra = _fed_coupling(blocks, batch)
         elif scheme == "ranked_block:stateful":
-            extra = lambda b: {"couple": _same_coupling}  # noqa: E731
+            extra = lambda b: {"couple": same_coupling}  # noqa: E731
         assert uniforms.select is not None
         for b, block in enumerate(blocks):
             replay = Replay(
@@ -168,7 +166,7 @@ def test_carries_over_rounds(
     emitted: list[Prefix] = [()] * count
     models = [Model.table(target) for _, target in tables]
     verifier = catalogue.SCHEMES[scheme].verify
-    extra = {"couple": _same_coupling} if scheme == "ranked_block:stateful" else {}
+    extra = {"couple": same_coupling} if scheme == "ranked_block:stateful" else {}
     carry = None
     nested = 0
     for number in range(rounds):
