@@ -44,9 +44,6 @@ class Box:
     sides: tuple[tuple[Place, Number, Number], ...]
     stop: Stop
     volume: Number
-    regular: bool = True
-    """False where a place was asked twice: a scale that is rounded up leaves a trace of mass on a
-    drafted token, whose branch uses the token uniform again. Such boxes are not probed."""
 
 
 class _Sides:
@@ -56,7 +53,6 @@ class _Sides:
         self._script = script
         self._asked = 0
         self.sides: list[tuple[Place, Number, Number]] = []
-        self.regular = True
 
     def _answer(self, place: Place, answers: Callable[[], list[tuple[int, Number, Number]]]) -> int:
         if self._asked == len(self._script):
@@ -65,7 +61,7 @@ class _Sides:
         self._asked += 1
         answer, low, high = possible[chosen]
         if any(known == place for known, _, _ in self.sides):
-            self.regular = False
+            raise AssertionError(f"{place} is asked twice")
         self.sides.append((place, low, high))
         return answer
 
@@ -102,7 +98,7 @@ def reference_boxes(scheme: Scheme, instance: Instance, paths: Paths, **options:
         for _, low, high in chance.sides:
             volume *= high - low
         stop = (outcome.accepted, outcome.next)
-        boxes.append(Box(tuple(chance.sides), stop, volume, chance.regular))
+        boxes.append(Box(tuple(chance.sides), stop, volume))
         while script and script[-1][1] == len(script[-1][0]) - 1:
             script.pop()
         if not script:
@@ -112,7 +108,7 @@ def reference_boxes(scheme: Scheme, instance: Instance, paths: Paths, **options:
 
 def can_probe(box: Box, margin: float) -> bool:
     """Whether the box has room for probes that keep the margin from its sides."""
-    return box.regular and all(high - low > 3 * margin for _, low, high in box.sides)
+    return all(high - low > 3 * margin for _, low, high in box.sides)
 
 
 def corners(

@@ -18,7 +18,7 @@ from draftproof.reference.clip import (
     row_or_plain,
     smallest_scale,
 )
-from draftproof.reference.couplings.candidates import Candidates
+from draftproof.reference.couplings.candidates import Candidates, Choice
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model, Prefix
 from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
@@ -202,18 +202,20 @@ def keep_longest(chance: Chance, drafts: Drafts, draft: Model, target: Model) ->
     return Outcome(node, following, best if node else 0)
 
 
-def _kseq_too_small(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> int:
+def _kseq_too_small(
+    chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
+) -> Choice:
     n = len(candidates)
     # Half-way between 1 and the smallest valid scale; what becomes negative is clipped to 0.
     scale = (1 + smallest_scale(draft_row, target_row, n)) / 2
     for k in range(n):
         token = candidates[k]
         if chance.flip(acceptance(draft_row, target_row, token, scale), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
     kept = covered(draft_row, target_row, scale)
     cover = cover_factor(total(kept), n)
     owed = tuple(max(t - cover * k, ZERO) for t, k in zip(target_row, kept, strict=True))
-    return chance.draw(row_or_plain(owed, target_row), TOKEN)
+    return Choice(chance.draw(row_or_plain(owed, target_row), TOKEN), False)
 
 
 def kseq_scale_too_small(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates
+from draftproof.reference.couplings.candidates import Candidates, Choice
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.rows import Row
@@ -21,13 +21,15 @@ __all__ = ["COUNTEREXAMPLE", "SCHEME", "independent_trials", "verify"]
 
 def independent_trials(
     chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
-) -> int:
+) -> Choice:
     """Test every candidate with min(1, q/p), as if the others had not been tested."""
     for k in range(len(candidates)):
         token = candidates[k]
         if chance.flip(acceptance(draft_row, target_row, token), candidates.test(k)):
-            return int(token)
-    return chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN)
+            return Choice(token, True)
+    return Choice(
+        chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN), False
+    )
 
 
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:

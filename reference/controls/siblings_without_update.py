@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates
+from draftproof.reference.couplings.candidates import Candidates, Choice
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.rows import Row
@@ -24,7 +24,7 @@ __all__ = ["COUNTEREXAMPLE", "SCHEME", "siblings_without_update", "verify"]
 
 def siblings_without_update(
     chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
-) -> int:
+) -> Choice:
     """Test every distinct candidate against the unmodified target row."""
     tested = set()
     for k in range(len(candidates)):
@@ -32,9 +32,11 @@ def siblings_without_update(
         if token in tested:
             continue
         if chance.flip(acceptance(draft_row, target_row, token), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
         tested.add(token)
-    return chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN)
+    return Choice(
+        chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN), False
+    )
 
 
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:

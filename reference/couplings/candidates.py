@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from draftproof.reference.chance import TOKEN, Accept, Chance, meet
 from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
@@ -12,7 +12,7 @@ from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome
 from draftproof.reference.tree import Drafts, alive, look
 
-__all__ = ["Candidates", "Coupling", "answer", "candidates_at", "one_token_block"]
+__all__ = ["Candidates", "Choice", "Coupling", "answer", "candidates_at", "one_token_block"]
 
 
 class Candidates(Sequence[int]):
@@ -71,9 +71,19 @@ class Candidates(Sequence[int]):
                 )
 
 
-Coupling = Callable[[Chance, Candidates, Row, Row], int]
-"""coupling(chance, candidates, draft_row, target_row) -> token. `draft_row` is the row of the first
-candidate, which is that of all of them unless the coupling reads `candidates.rows`."""
+class Choice(NamedTuple):
+    """The token that a coupling decides on."""
+
+    token: int
+    kept: bool
+    """Whether a test kept it from a candidate. If not it was drawn, and ends the block, also in the
+    rare case that a candidate has it (K-SEQ with its scale rounded up): the block's one token
+    uniform is used up."""
+
+
+Coupling = Callable[[Chance, Candidates, Row, Row], Choice]
+"""coupling(chance, candidates, draft_row, target_row) -> Choice. `draft_row` is the row of the
+first candidate, which is that of all of them unless the coupling reads `candidates.rows`."""
 
 
 def candidates_at(
@@ -84,7 +94,7 @@ def candidates_at(
     return Candidates(drafts, among, len(prefix) + 1, [models[k](prefix) for k in among])
 
 
-def answer(chance: Chance, candidates: Candidates, law: Sequence[Number]) -> int:
+def answer(chance: Chance, candidates: Candidates, law: Sequence[Number]) -> Choice:
     """A token of the given law, decided by one test of each candidate in order.
 
     A candidate is kept with its probability given that no earlier one was; if none is kept the
@@ -95,16 +105,16 @@ def answer(chance: Chance, candidates: Candidates, law: Sequence[Number]) -> int
     for k in range(len(candidates)):
         token = candidates[k]
         if chance.flip(divide(rest[token], total(rest), ZERO), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
         rest[token] = ZERO
         candidates.rejected(chance, k + 1, tuple(rest))
-    return chance.draw(rest, TOKEN)
+    return Choice(chance.draw(rest, TOKEN), False)
 
 
 def one_token_block(
     coupling: Coupling, chance: Chance, drafts: Drafts, draft: DraftModels, target: Model
 ) -> Outcome:
-    """A coupling as a block scheme of length 1: its token if a draft has it, then the bonus.
+    """A coupling as a block scheme of length 1: a kept token, then the bonus, or a drawn token.
 
     Raises:
         ValueError: drafts longer than one token.
@@ -115,8 +125,8 @@ def one_token_block(
     if drafts.length == 0 or drafts.count == 0:
         return Outcome((), chance.draw(target(()), TOKEN))
     candidates = candidates_at(drafts, everyone, draft, ())
-    token = coupling(chance, candidates, candidates.rows[0], target(()))
-    having = alive(drafts, everyone, (token,))
-    if not having:
+    token, kept = coupling(chance, candidates, candidates.rows[0], target(()))
+    if not kept:
         return Outcome((), token)
-    return Outcome((token,), chance.draw(target((token,)), TOKEN), having[0])
+    path = alive(drafts, everyone, (token,))[0]
+    return Outcome((token,), chance.draw(target((token,)), TOKEN), path)

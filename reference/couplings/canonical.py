@@ -18,7 +18,7 @@ from math import comb
 from typing import Literal
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.couplings.transport import transport, verified
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, ZERO, Number, divide, total
@@ -116,7 +116,7 @@ def canonical(
     target_row: Row,
     *,
     draft_law: DraftLaw = "iid",
-) -> int:
+) -> Choice:
     """The chosen draft coupled maximally with the target, given all candidates."""
     candidates.require_one_row("canonical")
     n = len(candidates)

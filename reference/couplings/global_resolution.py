@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.couplings.transport import pooled, verified
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
@@ -140,7 +140,7 @@ def global_resolution(
     *,
     vocabulary: int = VOCABULARY,
     tolerance: float = TOLERANCE,
-) -> int:
+) -> Choice:
     """The token chosen by importance weights, coupled with the target."""
     candidates.require_one_row("global_resolution")
     tokens = tuple(candidates[k] for k in range(len(candidates)))

@@ -15,7 +15,7 @@ from draftproof.reference.clip import (
     row_or_plain,
     smallest_scale,
 )
-from draftproof.reference.couplings.candidates import Candidates, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, one_token_block
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import Number
@@ -34,7 +34,7 @@ def kseq(
     *,
     scale: Number | None = None,
     grid: int = DEFAULT_GRID,
-) -> int:
+) -> Choice:
     """Keep candidate k with probability min(1, q/(ρ p)); if none is kept draw the clip's residual.
 
     `scale` is ρ; by default the smallest valid multiple of 1/`grid`.
@@ -51,10 +51,10 @@ def kseq(
     for k in range(n):
         token = candidates[k]
         if chance.flip(acceptance(draft_row, target_row, token, scale), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
         candidates.rejected(chance, k + 1)
     owed = residual(draft_row, target_row, scale, n)
-    return chance.draw(row_or_plain(owed, target_row), TOKEN)
+    return Choice(chance.draw(row_or_plain(owed, target_row), TOKEN), False)
 
 
 def verify(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, one_token_block
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, Number, divide
 from draftproof.reference.rows import Row
@@ -23,14 +23,16 @@ def acceptance(draft_row: Row, target_row: Row, token: int, scale: Number = ONE)
     return min(ONE, divide(target_row[token], scale * draft_row[token], 0 * ONE))
 
 
-def maximal(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> int:
+def maximal(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> Choice:
     """Test the one candidate, else draw from the residual (q - p)+."""
     if len(candidates) != 1:
         raise ValueError(f"the maximal coupling takes one draft, not {len(candidates)}")
     token = candidates[0]
     if chance.flip(acceptance(draft_row, target_row, token), candidates.test(0)):
-        return int(token)
-    return chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN)
+        return Choice(token, True)
+    return Choice(
+        chance.draw(row_or_plain(excess(draft_row, target_row), target_row), TOKEN), False
+    )
 
 
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, one_token_block
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import DraftModels, Model
 from draftproof.reference.rows import Row
@@ -21,16 +21,16 @@ __all__ = ["SCHEME", "recursive_rejection", "verify"]
 
 def recursive_rejection(
     chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
-) -> int:
+) -> Choice:
     """Test the candidates in order, then draw from the last residual."""
     owed = target_row
     for k, p in enumerate(candidates.rows):
         token = candidates[k]
         if chance.flip(acceptance(p, owed, token), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
         owed = row_or_plain(excess(p, owed), owed)
         candidates.rejected(chance, k + 1)
-    return chance.draw(owed, TOKEN)
+    return Choice(chance.draw(owed, TOKEN), False)
 
 
 def verify(chance: Chance, drafts: Drafts, draft: DraftModels, target: Model) -> Outcome:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, ZERO, divide, total
 from draftproof.reference.rows import Row
@@ -22,7 +22,7 @@ from draftproof.reference.tree import Drafts, hub_of
 __all__ = ["SCHEME", "spechub", "verify"]
 
 
-def spechub(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> int:
+def spechub(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> Choice:
     """The token of the transport through the hub.
 
     Raises:

@@ -9,7 +9,7 @@ Source: naive sampling of SpecInfer (2305.09781, section 4.3).
 from __future__ import annotations
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.models import DraftModels, Model
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
@@ -18,7 +18,7 @@ from draftproof.reference.tree import Drafts
 __all__ = ["SCHEME", "target_match", "verify"]
 
 
-def target_match(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> int:
+def target_match(chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row) -> Choice:
     """A token of law `target_row`, whatever the candidates are."""
     return answer(chance, candidates, target_row)
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from draftproof.reference.chance import Chance
 from draftproof.reference.clip import excess, row_or_plain
-from draftproof.reference.couplings.candidates import Candidates, answer, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.numbers import ONE, ZERO, Number, rational
@@ -269,7 +269,7 @@ def transport(
     target_row: Row,
     *,
     grid: int = ROOT_GRID,
-) -> int:
+) -> Choice:
     """The token of the highest score, coupled maximally with the target.
 
     The scores are not drawn: given the candidates the law of the token is known.
@@ -284,7 +284,7 @@ def verify(
 ) -> Outcome:
     """The coupling as a block scheme of length 1."""
 
-    def coupling(chance: Chance, candidates: Candidates, p: Row, q: Row) -> int:
+    def coupling(chance: Chance, candidates: Candidates, p: Row, q: Row) -> Choice:
         return transport(chance, candidates, p, q, grid=grid)
 
     return one_token_block(coupling, chance, drafts, draft, target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from draftproof.reference.chance import TOKEN, Chance
 from draftproof.reference.clip import excess, row_or_plain, without
-from draftproof.reference.couplings.candidates import Candidates, one_token_block
+from draftproof.reference.couplings.candidates import Candidates, Choice, one_token_block
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
 from draftproof.reference.rows import Row
@@ -22,7 +22,7 @@ __all__ = ["SCHEME", "verify", "without_replacement"]
 
 def without_replacement(
     chance: Chance, candidates: Candidates, draft_row: Row, target_row: Row
-) -> int:
+) -> Choice:
     """Test the candidates in order, then draw from the last residual."""
     candidates.require_one_row("without_replacement")
     p, q = draft_row, target_row
@@ -30,14 +30,14 @@ def without_replacement(
     for k in range(len(candidates)):
         token = candidates[k]
         if chance.flip(acceptance(p, q, token), candidates.test(k)):
-            return int(token)
+            return Choice(token, True)
         if token in rejected:
             continue
         rejected.add(token)
         q = row_or_plain(excess(p, q), q)
         rest = without(p, token)
         p = row_or_plain(rest, rest)
-    return chance.draw(q, TOKEN)
+    return Choice(chance.draw(q, TOKEN), False)
 
 
 def verify(chance: Chance, drafts: Drafts, draft: Model, target: Model) -> Outcome:

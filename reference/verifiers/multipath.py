@@ -60,7 +60,6 @@ def largest_draft(chance: Chance, drafts: Drafts, order: Order) -> int:
         largest = max(look(chance, drafts, among, depth), key=ranks.index)
         among = [k for k in among if drafts.token(k, depth) == largest]
         prefix = (*prefix, largest)
-        meet(chance, "largest", prefix, drafts.known(among))
     return among[0]
 
 

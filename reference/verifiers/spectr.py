@@ -34,21 +34,19 @@ def spectr(
     target: Model,
     **options: object,
 ) -> Outcome:
-    """Run `coupling` (with its `options`) on the next tokens of the alive drafts, until none of
-    them follows its token.
+    """Run `coupling` (with its `options`) on the next tokens of the alive drafts, until it keeps
+    none of them.
     """
     choose = partial(coupling, **options)
     accepted: Prefix = ()
     following = list(range(drafts.count))
-    for _ in range(drafts.length):
-        if not following:
-            break
+    for _ in range(drafts.length if drafts.count else 0):
         candidates = candidates_at(drafts, following, draft, accepted)
-        token = choose(chance, candidates, candidates.rows[0], target(accepted))
-        still = alive(drafts, following, (*accepted, token))
-        if not still:
+        token, kept = choose(chance, candidates, candidates.rows[0], target(accepted))
+        if not kept:
             return Outcome(accepted, token, following[0] if accepted else 0)
-        accepted, following = (*accepted, token), still
+        accepted = (*accepted, token)
+        following = alive(drafts, following, accepted)
         meet(chance, "spectr", accepted, drafts.known(following))
     path = following[0] if accepted else 0
     return Outcome(accepted, chance.draw(target(accepted), TOKEN), path)

@@ -319,7 +319,7 @@ def test_answer_has_the_law_it_is_given() -> None:
     for tokens in product(range(3), repeat=2):
         law = random_row(generator, 3)
         candidates = Candidates(FixedDrafts([(t,) for t in tokens]), [0, 1], 1, [law, law])
-        found = enumerate_law(lambda chance, c=candidates, w=law: answer(chance, c, w))  # type: ignore[misc]
+        found = enumerate_law(lambda chance, c=candidates, w=law: answer(chance, c, w).token)  # type: ignore[misc]
         assert all(found.probability(v) == law[v] for v in range(3))
         assert candidates.test(1) == Accept(1, 1)
         assert candidates.draft(1) == 1
@@ -343,7 +343,7 @@ def test_answer_tests_each_token_once() -> None:
     chance = Recording()
     law = row(["1/2", "1/3", "1/6"])
     candidates = Candidates(FixedDrafts([(1,), (1,), (0,)]), [0, 1, 2], 1, [law] * 3)
-    assert answer(chance, candidates, law) == 2
+    assert answer(chance, candidates, law) == (2, False)
     assert chance.asked == [
         (rational("1/3"), Accept(0, 1)),
         (0, Accept(1, 1)),

@@ -22,6 +22,7 @@ from draftproof.reference.couplings import (
     transport,
     without_replacement,
 )
+from draftproof.reference.couplings.candidates import Choice
 from draftproof.reference.instance import Instance, random_instance
 from draftproof.reference.numbers import ONE, Number, rational
 from draftproof.reference.oracle import examine
@@ -96,12 +97,12 @@ def as_if_selected_evenly(chosen: Any, selected: Row, target: Row) -> Row:
 transport_verified = transport.verified
 
 
-def judged_alone(chance: Any, candidates: Any, law: Any) -> int:
+def judged_alone(chance: Any, candidates: Any, law: Any) -> Choice:
     """Every candidate tested with its own probability, as if no other had been tested."""
     rest = list(law)
     for k in range(len(candidates)):
         if chance.flip(rest[candidates[k]], candidates.test(k)):
-            return int(candidates[k])
+            return Choice(candidates[k], True)
     return target_match_answer(chance, candidates, law)
 
 

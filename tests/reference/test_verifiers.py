@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 from draftproof.reference.catalogue import SCHEMES
-from draftproof.reference.chance import TOKEN, Accept, Chance, Replay, Select, enumerate_law
-from draftproof.reference.couplings.candidates import candidates_at
-from draftproof.reference.couplings.kseq import kseq
+from draftproof.reference.chance import TOKEN, Accept, Chance, Place, Replay, Select, enumerate_law
 from draftproof.reference.instance import KINDS, DraftLaw, Instance, random_instance
 from draftproof.reference.law import Law
 from draftproof.reference.models import (
@@ -413,43 +411,61 @@ def test_one_token_reduces_to(walked: str, coupling: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("kseq_block", {}), ("spectr_gbv", {"scale": "kseq"})]
+    ("name", "options"), [("kseq_block", {}), ("spectr", {}), ("spectr_gbv", {"scale": "kseq"})]
 )
-def test_one_token_reduces_to_kseq(name: str, options: dict[str, Any]) -> None:
-    """The same law of (kept by a test or drawn from the residual, token). As a block of its own
-    K-SEQ also counts a token of the residual as accepted if a draft has it, which happens with the
-    probability that rounding the scale up leaves."""
-
-    class Noting:
-        """Notes whether the token was drawn."""
-
-        def __init__(self, chance: Chance) -> None:
-            self.chance = chance
-            self.drawn = False
-
-        def flip(self, probability: Number, place: Any) -> bool:
-            return self.chance.flip(probability, place)
-
-        def draw(self, weights: Sequence[Number], place: Any) -> int:
-            self.drawn = place == TOKEN
-            return self.chance.draw(weights, place)
-
-    for seed in range(40):
+@pytest.mark.parametrize("grid", [1, 4, 2**20])
+def test_one_token_reduces_to_kseq(name: str, options: dict[str, Any], grid: int) -> None:
+    """Also where the scale is rounded up a lot, so that the residual reaches drafted tokens."""
+    for seed in range(20):
         generator = random.Random(seed)
         V, K = generator.choice([(2, 2), (3, 2), (3, 3), (4, 2)])
         kind = generator.choice(list(KINDS))
         instance = random_instance(generator, V, 1, K, denominator=6, kind=kind)
+        assert laws(name, instance, grid=grid, **options) == laws("kseq", instance, grid=grid)
+
+
+class _EachOnce:
+    """Refuses a place that has been asked before on this history."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._asked: set[Place] = set()
+
+    def _note(self, place: Place) -> None:
+        assert place not in self._asked, f"{place} is asked twice"
+        self._asked.add(place)
+
+    def flip(self, probability: Number, place: Place) -> bool:
+        self._note(place)
+        return self._chance.flip(probability, place)
+
+    def draw(self, weights: Sequence[Number], place: Place) -> int:
+        self._note(place)
+        return self._chance.draw(weights, place)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda s: s.name)
+def test_every_uniform_is_used_at_most_once(scheme: Scheme) -> None:
+    """K-SEQ used to go on when it drew a token that a draft has, with the token uniform again."""
+    options = {"grid": 1} if "grid" in scheme.options else VARIANTS.get(scheme.name, [{}])[0]
+    for seed in range(5):
+        generator = random.Random(f"{scheme.name} {seed}")
+        V, L, K = generator.choice([(2, 2, 2), (3, 1, 2), (2, 1, 3), (2, 2, 3)])
+        length = 1 if scheme.kind == "coupling" else L
+        least, most = scheme.drafts
+        count = max(least, K if most is None else min(K, most))
+        instance = random_instance(generator, V, length, count, denominator=6)
         draft, target = instance.draft_model, instance.target_model
 
-        def by_coupling(chance: Chance, draft: Model = draft, target: Model = target, K: int = K):  # type: ignore[no-untyped-def]
-            noting = Noting(chance)
-            candidates = candidates_at(SampledDrafts(chance, [draft] * K, 1), range(K), draft, ())
-            token = kseq(noting, candidates, draft(()), target(()), grid=4)
-            return not noting.drawn, token
+        def program(
+            chance: Chance, instance: Any = instance, d: Any = draft, t: Any = target
+        ) -> int:
+            drafts = draw_drafts(chance, instance, scheme)
+            paths = [whole_path(drafts, k) for k in range(drafts.count)]
+            fixed = FixedDrafts(paths, instance.length)
+            return scheme.verify(_EachOnce(chance), fixed, d, t, **options).next
 
-        block_law = examine(name, instance, grid=4, **options).law
-        as_decision = block_law.map(lambda o: (True, o[0][0]) if o[0] else (False, o[1]))
-        assert as_decision == enumerate_law(by_coupling)
+        enumerate_law(program)
 
 
 @pytest.mark.parametrize("scheme", LOSSLESS, ids=lambda s: s.name)
