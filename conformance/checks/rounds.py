@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -27,12 +27,12 @@ from draftproof.conformance.checks.statistical import string_views
 from draftproof.conformance.context import Context
 from draftproof.conformance.evidence import Sequential
 from draftproof.conformance.subject import Batch, Floats, Ints
-from draftproof.conformance.tables import law_to_list, sample_rows
+from draftproof.conformance.tables import Paths, law_to_list, sample_rows
 from draftproof.conformance.verdict import CheckResult, Counterexample
 from draftproof.reference.instance import Instance, instance_to_json
 from draftproof.reference.law import Law
 from draftproof.reference.models import Model, Prefix, block_law
-from draftproof.reference.numbers import ZERO, Number, rational, text
+from draftproof.reference.numbers import ONE, ZERO, Number, rational, text
 from draftproof.reference.rows import Row
 
 __all__ = ["ENOUGH", "NAME", "Markov", "emit", "run"]
@@ -40,6 +40,8 @@ __all__ = ["ENOUGH", "NAME", "Markov", "emit", "run"]
 NAME = "rounds"
 ENOUGH = 0.02
 _PERIOD = 3
+_PATIENCE = 10.0  # seconds that exact rounds of one draft may take, also on a small budget
+_SEVERAL = 1.0  # seconds of budget from which on exact rounds of several drafts are tried
 Stop = tuple[Prefix, int]
 
 
@@ -191,47 +193,74 @@ def _suffix(rows: Mapping[Prefix, Row], longest: int) -> Callable[[Prefix], Row]
     return after
 
 
-def two_rounds(context: Context, instance: Instance) -> ExactLaw:
-    """The exact law of the first two tokens over two rounds of one draft, L ≥ 2.
+def _tuples(draft: Model, drafts: int, length: int, start: Prefix) -> list[tuple[Paths, Number]]:
+    """Every tuple of independent drafts that may follow `start`, with its probability."""
+    single = list(block_law(draft, length, start).items())
+    found = []
+    for chosen in product(single, repeat=drafts):
+        chance = ONE
+        for _, each in chosen:
+            chance *= each
+        found.append((tuple(path for path, _ in chosen), chance))
+    return found
+
+
+def two_rounds(context: Context, instance: Instance, seconds: float = _PATIENCE) -> ExactLaw:
+    """The exact law of the first two tokens over two rounds of K independent drafts, L ≥ 2.
 
     The first round is rebuilt; for each way in which it ends after one token, the second round is
-    rebuilt from the carry that the subject returned. Rows of longer prefixes than the instance has
-    are those after their last tokens.
+    rebuilt from the carry that the subject returned. A carry is taken to depend on the drafts, on
+    the path that the subject tells and on the token, not otherwise on the uniforms. Rows of longer
+    prefixes than the instance has are those after their last tokens.
 
     Raises:
-        Unbuildable: see `boxes.rebuild`.
+        Unbuildable: see `boxes.rebuild`; or it would take longer than `seconds`.
         SubjectError: the subject failed.
     """
-    v, length = instance.vocab, instance.length
+    v, k, length = instance.vocab, instance.drafts, instance.length
     draft, target = (
         Model(v, _suffix(instance.draft_rows, length - 1)),
         Model(v, _suffix(instance.target_rows, length)),
     )
     selects = context.scheme.selects
-    dimensions = length + 1 + selects
+    dimensions = k * length + (k if selects else 0) + 1
 
-    def batch(paths: list[Prefix], start: list[Prefix], points: Floats, carry: Any) -> Batch:
-        size = len(paths)
+    rows: dict[tuple[int, Prefix], list[float]] = {}
+    deadline = context.elapsed + seconds
+
+    def known(model: Model, prefix: Prefix) -> list[float]:
+        place = (id(model), prefix)
+        if place not in rows:
+            rows[place] = [float(x) for x in model(prefix)]
+        return rows[place]
+
+    def batch(tuples: list[Paths], start: list[Prefix], points: Floats, carry: Any) -> Batch:
+        if context.elapsed > deadline:
+            raise Unbuildable(f"two rounds take longer than {seconds:.0f} s")
+        size = len(tuples)
 
         def along(model: Model, depths: int) -> Floats:
             return np.array(
                 [
-                    [[float(x) for x in model((*s, *p[:i]))] for i in range(depths)]
-                    for s, p in zip(start, paths, strict=True)
+                    [
+                        [[float(x) for x in model((*s, *p[:i]))] for i in range(depths)]
+                        for p in paths
+                    ]
+                    for s, paths in zip(start, tuples, strict=True)
                 ]
             )
 
         draft_rows, target_rows = along(draft, length), along(target, length + 1)
         return Batch(
             scheme=context.scheme.name,
-            drafts=np.array(paths, dtype=np.int64)[:, None],
-            draft_rows=draft_rows[:, None],
-            target_rows=target_rows[:, None],
-            root_rows=np.ascontiguousarray(target_rows[:, 0]),
-            accept_uniforms=np.ascontiguousarray(points[:, None, :length]),
-            select_uniforms=np.ascontiguousarray(points[:, length:-1])
+            drafts=np.array(tuples, dtype=np.int64),
+            draft_rows=draft_rows,
+            target_rows=target_rows,
+            root_rows=np.ascontiguousarray(target_rows[:, 0, 0]),
+            accept_uniforms=points[:, : k * length].reshape(size, k, length),
+            select_uniforms=np.ascontiguousarray(points[:, k * length : -1])
             if selects
-            else np.full((size, 1), 0.5),
+            else np.full((size, k), 0.5),
             token_uniform=np.ascontiguousarray(points[:, -1]),
             seed=0,
             seeds=np.arange(size),
@@ -239,92 +268,114 @@ def two_rounds(context: Context, instance: Instance) -> ExactLaw:
             carry=carry,
         )
 
-    first = list(block_law(draft, length).items())
-    seen: dict[tuple[int, int], Floats] = {}
+    first = _tuples(draft, k, length, ())
+    seen: dict[tuple[int, int, int], Floats] = {}
 
-    def ask_first(index: Ints, points: Floats) -> list[Stop]:
-        paths = [first[i][0] for i in index]
-        result = context.ask(batch(paths, [()] * len(paths), points, None), "rounds: first")
-        stops = []
-        for i, path, n, token, point in zip(
-            index, paths, result.accepted_length, result.next_token, points, strict=True
-        ):
-            stops.append((path[: int(n)], int(token)))
-            if n == 0:
-                seen.setdefault((int(i), int(token)), point)
+    def ask_first(index: Ints, points: Floats) -> list[Any]:
+        tuples = [first[i][0] for i in index]
+        asked = batch(tuples, [()] * len(tuples), points, None)
+        result = context.ask(asked, "rounds: first")
+        accepted = result.accepted(asked.drafts)
+        stops: list[Any] = []
+        for row, i in enumerate(index):
+            n, token = int(result.accepted_length[row]), int(result.next_token[row])
+            path = int(result.path[row])
+            if n:
+                stops.append(((*accepted[row, :n].tolist(), token)[:2], -1))
+                continue
+            stops.append(((token,), path))
+            seen.setdefault((int(i), token, path), points[row])
         return stops
 
     precision = precision_of(context)
     one = rebuild(ask_first, len(first), dimensions, precision=precision)
-    begun: list[tuple[Prefix, Prefix, int, Floats, Number]] = []
+    begun: list[tuple[Paths, Paths, int, Floats, Number]] = []
     two: dict[Prefix, Number] = {}
-    for i, ((path, chance), stops) in enumerate(zip(first, one.stops, strict=True)):
-        for (accepted, token), volume in stops.items():
+    for i, ((paths, chance), stops) in enumerate(zip(first, one.stops, strict=True)):
+        for stop, volume in stops.items():
+            emitted: Prefix = stop[0]
             weight = chance * rational(volume)
-            if accepted:
-                emitted = (*accepted, token)[:2]
+            if len(emitted) == 2:
                 two[emitted] = two.get(emitted, ZERO) + weight
                 continue
-            for following, again in block_law(draft, length, (token,)).items():
-                begun.append((path, following, token, seen[i, token], weight * again))
+            point = seen[i, emitted[0], stop[1]]
+            for following, again in _tuples(draft, k, length, emitted):
+                begun.append((paths, following, emitted[0], point, weight * again))
 
     def ask_second(index: Ints, points: Floats) -> list[Stop]:
         chosen = [begun[i] for i in index]
+        nothing: list[Prefix] = [()] * len(chosen)
         before = context.ask(
-            batch(
-                [c[0] for c in chosen], [()] * len(chosen), np.array([c[3] for c in chosen]), None
-            ),
+            batch([c[0] for c in chosen], nothing, np.array([c[3] for c in chosen]), None),
             "rounds: first again",
         )
-        result = context.ask(
-            batch([c[1] for c in chosen], [(c[2],) for c in chosen], points, before.carry),
-            "rounds: second",
-        )
-        return [
-            ((), c[1][0] if n else int(token))
-            for c, n, token in zip(chosen, result.accepted_length, result.next_token, strict=True)
-        ]
+        asked = batch([c[1] for c in chosen], [(c[2],) for c in chosen], points, before.carry)
+        result = context.ask(asked, "rounds: second")
+        head = result.accepted(asked.drafts)[:, 0]
+        tokens = np.where(result.accepted_length > 0, head, result.next_token)
+        return [((), int(token)) for token in tokens]
 
     exact, error = one.exact, one.error
     if begun:
-        second = rebuild(ask_second, len(begun), dimensions, precision=precision)
+        second = rebuild(
+            ask_second, len(begun), dimensions, precision=precision, most_boxes=200_000
+        )
         exact, error = exact and second.exact, error + second.error
         for (_, _, token, _, weight), stops in zip(begun, second.stops, strict=True):
             for (_, second_token), volume in stops.items():
-                emitted = (token, second_token)
-                two[emitted] = two.get(emitted, ZERO) + weight * rational(volume)
+                pair = (token, second_token)
+                two[pair] = two.get(pair, ZERO) + weight * rational(volume)
     emitted_law: Law[Prefix] = Law(two)
     return ExactLaw(
         Law.point(((), 0)), emitted_law, block_law(target, 2), exact, error + 100 * precision
     )
 
 
-def _exact(context: Context) -> CheckResult | None:
-    """Two rounds without sampling error, for stateful schemes whose subjects take uniforms."""
-    if not context.declaration.uniforms or not context.scheme.stateful:
-        return None
+def _few_paths(instance: Instance) -> Instance:
+    """The instance with drafts that differ in their first tokens alone: few tuples of them."""
+    hot = tuple(ONE if token == 0 else ZERO for token in range(instance.vocab))
+    rows = {prefix: hot if prefix else row for prefix, row in instance.draft_rows.items()}
+    return replace(instance, draft_rows=rows)
+
+
+def _instances(context: Context) -> list[Instance]:
+    """V = 2, L = 2: one draft, then several, which take longer, then one draft again."""
     if context.instance is not None:
-        instances = [context.instance]
-    else:
-        generator = context.generator("two rounds")
-        instances = [
-            soft_instance(random.Random(int(generator.integers(2**31))), 2, 2, 1) for _ in range(3)
-        ]
-    for instance in instances:
-        if instance.drafts != 1 or instance.length < 2 or instance.draft_law != "iid":
+        return [context.instance]
+    generator = context.generator("two rounds")
+    counts = draft_counts(context.scheme, context.declaration)
+    found = []
+    for k in (*counts, *(k for k in counts if k == 1), *(k for k in counts if k == 1)):
+        instance = soft_instance(random.Random(int(generator.integers(2**31))), 2, 2, k)
+        found.append(instance if k == 1 else _few_paths(instance))
+    return found
+
+
+def _exact(context: Context) -> tuple[CheckResult | None, list[str]]:
+    """Two rounds without sampling error, for stateful schemes whose subjects take uniforms: a bias,
+    and the sizes that have none."""
+    done: list[str] = []
+    if not context.declaration.uniforms or not context.scheme.stateful:
+        return None, done
+    for instance in _instances(context):
+        if instance.drafts < 1 or instance.length < 2 or instance.draft_law != "iid":
             continue
-        if not context.declaration.allows(1, instance.length, instance.vocab):
+        if not context.takes(instance):
             continue
+        several = instance.drafts > 1 and context.instance is None
+        if several and context.budget < _SEVERAL:
+            continue
+        seconds = 2 * context.budget if several else max(_PATIENCE, context.budget)
         try:
-            law = two_rounds(context, instance)
+            law = two_rounds(context, instance, seconds)
         except Unbuildable:
             continue
+        size = f"V={instance.vocab}, K={instance.drafts}, L={instance.length}"
         if law.biased:
             return context.bias(
                 NAME,
                 f"the first two tokens over two rounds have total variation "
-                f"{said(law.total_variation, law.exact)} at V={instance.vocab}, K=1, "
-                f"L={instance.length}",
+                f"{said(law.total_variation, law.exact)} at {size}",
                 total_variation=float(law.total_variation),
                 detectable=0.0,
                 counterexample=Counterexample(
@@ -335,15 +386,16 @@ def _exact(context: Context) -> CheckResult | None:
                     exact=law.exact,
                     command=context.rerun(instance_to_json(instance)) + " --checks rounds",
                 ),
-            )
-        if context.elapsed > context.budget / 2:
+            ), done
+        done.append(size)
+        if context.elapsed > context.budget:
             break
-    return None
+    return None, done
 
 
 def run(context: Context) -> CheckResult:
     """The check."""
-    found = _exact(context)
+    found, exact = _exact(context)
     if found is not None:
         return found
     declaration = context.declaration
@@ -360,6 +412,8 @@ def run(context: Context) -> CheckResult:
         if declaration.allows(k, length, vocab) and (most is None or length <= most)
     ]
     if not sizes or context.instance is not None:
+        if exact:
+            return context.result(NAME, "passed", _exactly(exact), details={"exact": exact})
         return context.result(NAME, "skipped", "no size is within the declared ranges")
     k, length = sizes[0]
     tokens = 2 * (length + 1) if length == 1 else 4
@@ -390,7 +444,12 @@ def run(context: Context) -> CheckResult:
         "evidence": min(test.evidence, 1e300),
         "threshold": context.threshold,
         "detectable": test.detectable(),
-        "details": {"tokens": tokens, "requests": test.samples, "furthest_strings": worst},
+        "details": {
+            "tokens": tokens,
+            "requests": test.samples,
+            "furthest_strings": worst,
+            "exact": exact,
+        },
     }
     where = f"V={vocab}, K={k}, L={length}, {tokens} tokens over rounds"
     if test.rejected:
@@ -401,9 +460,14 @@ def run(context: Context) -> CheckResult:
             total_variation=test.distance_at_least(),
             **values,
         )
-    return context.result(
-        NAME, "passed", f"{where}: {test.detectable():.3g} would have shown", **values
-    )
+    message = f"{where}: {test.detectable():.3g} would have shown"
+    if exact:
+        message += "; " + _exactly(exact)
+    return context.result(NAME, "passed", message, **values)
+
+
+def _exactly(sizes: list[str]) -> str:
+    return f"two rounds are exact at {'; '.join(dict.fromkeys(sizes))}"
 
 
 def _worst(test: Sequential, vocab: int, tokens: int) -> list[dict[str, Any]]:
