@@ -181,8 +181,10 @@ def _order(key: Tensor) -> Tensor:
         return key.view(torch.int64).sort(dim=1, stable=True).indices
     if DIGIT_SORTED // 4 <= width < DIGIT_SORTED:
         key = pad(key, (0, DIGIT_SORTED - width), value=torch.inf)
-    rows = key.view(torch.int64).unbind()
-    return torch.stack([row.sort(stable=True).indices[:width] for row in rows])
+    order = torch.empty(len(key), width, dtype=torch.int64)
+    for r, row in enumerate(key.view(torch.int64).unbind()):
+        order[r] = row.sort(stable=True).indices[:width]
+    return order
 
 
 def _grains(p: Tensor) -> Tensor:
