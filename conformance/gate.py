@@ -4,44 +4,55 @@
     accepted length    the mean over fixed blocks: with given uniforms the same decisions give the
                        same number, so that a fall of half a percent fails; a subject with a
                        generator of its own may fall by five standard errors
-    speed ratio        the time of a verification over that of a yardstick (numpy's cumulative sum
-                       of the same rows, taken in turn with it, the least of several), so that a
-                       baseline means something on another machine; half as much again fails
+    speed ratio        the time of a verification over that of the plain thing, in numpy, on the
+                       same rows in the same run: SPEED_RISE times the stored ratio fails
 
 A scheme of the baseline that is gone, or can no longer be run, is a regression too.
+
+*Speed on a shared machine.* Time spent ready to run but without a core is not counted, which Linux
+tells; sleeping and waiting for others is. Verification and yardstick take turns, and the ratio of a
+run is the median of the ratios of neighbours: what slows the machine's memory for longer than a
+pair slows both, and what strikes one of them moves one pair. A ratio that is too high is measured
+SPEED_TRIES times, and their median decides: slowness of the subject is there every time.
+docs/formats.md has the spread that the bounds were chosen from.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from draftproof.conformance.subject import Batch, Declaration, Ints, call
+from draftproof.conformance.subject import Batch, Declaration, Ints, call, one_by_one
 from draftproof.reference.catalogue import find
 
 __all__ = [
     "ACCEPTED_FALL",
     "FORMAT",
     "SPEED_RISE",
+    "SPEED_TRIES",
     "accepted_length",
     "compare",
     "read_baseline",
     "speed_ratio",
+    "speed_within",
 ]
 
 FORMAT = 1
 ACCEPTED_FALL = 0.005
 """The largest relative fall of the accepted length under given uniforms."""
 _STANDARD_ERRORS = 5
-SPEED_RISE = 0.5
-"""The largest relative rise of the speed ratio."""
-_REPEATS = 9
+SPEED_RISE = 1.75
+"""How many times the stored speed ratio is allowed."""
+SPEED_TRIES = 5
+"""How often a ratio that is too high at first is measured."""
+_PAIRS, _LEAST_PAIRS, _SECONDS = 21, 5, 3.0
 
 
 def _batch(
@@ -105,26 +116,103 @@ def accepted_length(
     return float(lengths.mean()), float(lengths.std(ddof=1) / math.sqrt(len(lengths)))
 
 
+class _Clock:
+    """Seconds as they pass, without those in which this thread was ready and had no core."""
+
+    def __init__(self) -> None:
+        self._file: Any = None
+        with contextlib.suppress(OSError):  # only Linux tells
+            self._file = open("/proc/thread-self/schedstat", "rb", buffering=0)  # noqa: SIM115
+
+    def __call__(self) -> float:
+        waited = 0.0
+        if self._file is not None:
+            self._file.seek(0)
+            waited = 1e-9 * int(self._file.read().split()[1])
+        return time.perf_counter() - waited
+
+
+class _Timed:
+    """A subject whose own time is taken, without what the suite does around it."""
+
+    def __init__(self, subject: Any, clock: _Clock) -> None:
+        self._subject, self._clock = subject, clock
+        self.seconds = 0.0
+
+    def verify(self, batch: Batch) -> Any:
+        begun = self._clock()
+        try:
+            if callable(getattr(self._subject, "verify", None)):
+                return self._subject.verify(batch)
+            return one_by_one(self._subject, batch)
+        finally:
+            self.seconds = self._clock() - begun
+
+
+class _Yardstick:
+    """The plain thing: residuals at every node, and the cumulative sums to draw from.
+
+    Its memory is its own, so that it takes the same time whatever was allocated before.
+    """
+
+    def __init__(self, batch: Batch, clock: _Clock) -> None:
+        self._batch, self._clock = batch, clock
+        self._residual = np.empty_like(batch.draft_rows)
+        self._last = np.empty_like(batch.target_rows[:, :, -1])
+
+    def seconds(self) -> float:
+        """How long it takes now."""
+        begun = self._clock()
+        np.subtract(self._batch.target_rows[:, :, :-1], self._batch.draft_rows, out=self._residual)
+        np.maximum(self._residual, 0, out=self._residual)
+        np.cumsum(self._residual, axis=-1, out=self._residual)
+        np.cumsum(self._batch.target_rows[:, :, -1], axis=-1, out=self._last)
+        return self._clock() - begun
+
+
 def speed_ratio(
     subject: Any, declaration: Declaration, scheme: str, *, vocab: int = 8192
 ) -> tuple[float, float]:
-    """Time of one verification (B = 16, K ≤ 3, L ≤ 4) over the yardstick's; milliseconds of it.
+    """Time of one verification (B = 8, K ≤ 3, L ≤ 4) over the yardstick's; milliseconds of it.
 
     Raises:
         SubjectError: the subject failed.
     """
-    batch = _batch(scheme, declaration, size=16, vocab=vocab, length=4, drafts=3)
-    call(subject, batch, declaration)  # what is compiled or cached on the first call is not timed
-    verification, yardstick = [], []
-    for _ in range(_REPEATS):
-        begun = time.perf_counter()
-        call(subject, batch, declaration)
-        middle = time.perf_counter()
-        np.cumsum(batch.target_rows, axis=-1)
-        np.cumsum(batch.draft_rows, axis=-1)
-        verification.append(middle - begun)
-        yardstick.append(time.perf_counter() - middle)
-    return min(verification) / min(yardstick), min(verification) * 1e3
+    batch = _batch(scheme, declaration, size=8, vocab=vocab, length=4, drafts=3)
+    clock = _Clock()
+    timed = _Timed(subject, clock)
+    yardstick = _Yardstick(batch, clock)
+    ratios, milliseconds = [], []
+    begun = time.perf_counter()
+    for number in range(_PAIRS + 1):
+        call(timed, batch, declaration)
+        ratio = timed.seconds / yardstick.seconds()
+        if number:  # what is compiled or cached on the first call is not counted
+            ratios.append(ratio)
+            milliseconds.append(1e3 * timed.seconds)
+        if len(ratios) >= _LEAST_PAIRS and time.perf_counter() - begun > _SECONDS:
+            break
+    return float(np.median(ratios)), float(np.median(milliseconds))
+
+
+def speed_within(
+    was: float | None, measure: Callable[[], tuple[float, float]]
+) -> dict[str, float | list[float]]:
+    """The speed of a scheme: measured once if that is within bounds, else the median of several.
+
+    Args:
+        was: the stored ratio, or None where there is nothing to compare with.
+        measure: see `speed_ratio`.
+    """
+    tried = [measure()]
+    if was is None or tried[0][0] > SPEED_RISE * was:
+        tried += [measure() for _ in range(SPEED_TRIES - 1)]
+    ratio, milliseconds = sorted(tried)[len(tried) // 2]
+    return {
+        "speed_ratio": round(ratio, 4),
+        "milliseconds": round(milliseconds, 3),
+        "speed_tries": [round(found, 4) for found, _ in tried],
+    }
 
 
 def read_baseline(path: str | Path) -> dict[str, dict[str, dict[str, Any]]]:
@@ -171,6 +259,10 @@ def compare(was: Mapping[str, Any], now: Mapping[str, Any] | None) -> list[str]:
     if before is not None:
         if after is None:
             worse.append("speed ratio: no longer measured")
-        elif after > (allowed := before * (1 + SPEED_RISE)):
-            worse.append(f"speed ratio: {before:.2f} → {after:.2f}, {allowed:.2f} is allowed")
+        elif after > (allowed := before * SPEED_RISE):
+            tries = now.get("speed_tries", [after])
+            worse.append(
+                f"speed ratio: {before:.2f} → {after:.2f}, median of {len(tries)}; "
+                f"{allowed:.2f} is allowed"
+            )
     return worse

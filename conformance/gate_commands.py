@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,15 @@ def gate(
         if unknown:
             raise ValueError(f"{baseline} has no subject {unknown[0]!r}; write it with --update")
         now = {
-            s: _measure(s, schemes, budget=budget, seed=seed, speed=not no_speed) for s in wanted
+            s: _measure(
+                s,
+                schemes,
+                {} if update else stored[s],
+                budget=budget,
+                seed=seed,
+                speed=not no_speed,
+            )
+            for s in wanted
         }
     except ValueError as error:
         raise _BadInput(str(error)) from None
@@ -80,8 +90,16 @@ def gate(
 
 
 def _measure(
-    subject: str, schemes: tuple[str, ...], *, budget: float, seed: int, speed: bool
+    subject: str,
+    schemes: tuple[str, ...],
+    stored: dict[str, dict[str, Any]],
+    *,
+    budget: float,
+    seed: int,
+    speed: bool,
 ) -> dict[str, dict[str, Any]]:
+    """Verdicts, accepted lengths and speeds; a speed is measured again where it is not within the
+    bounds of the stored one."""
     from draftproof.conformance.adapters import load
     from draftproof.conformance.campaign import (
         ask_declaration,
@@ -109,6 +127,7 @@ def _measure(
             status.update(f"{subject}: {number} of {len(tasks)} checks")
         verdicts = verdicts_of(finished, {subject: declaration})
         measured = {}
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread has the steadiest speed
         loaded = load(subject)
         for verdict in verdicts:
             status.update(f"{subject} {verdict.scheme}: accepted length and speed")
@@ -119,9 +138,9 @@ def _measure(
                     loaded, declaration, verdict.scheme
                 )
                 if speed:
-                    entry["speed_ratio"], entry["milliseconds"] = gating.speed_ratio(
-                        loaded, declaration, verdict.scheme
-                    )
+                    was = stored.get(verdict.scheme, {}).get("speed_ratio")
+                    measure = partial(gating.speed_ratio, loaded, declaration, verdict.scheme)
+                    entry |= gating.speed_within(was, measure)
             except (SubjectError, Unavailable) as error:
                 entry["reason"] = entry["reason"] or str(error)
             measured[verdict.scheme] = entry
