@@ -2,8 +2,8 @@
 
 Prints, for every scheme, the size of the instance, the seconds that the exact law and E[τ] take,
 and branches per second, and beside it the naive enumeration, which draws all drafts at once and
-does not share work, where that ends within a time limit. A branch is one run of the verifier to its
-end.
+does not share work, where that ends within a time limit. A branch is one run of the verifier, to
+its end or to the next state in which several histories meet.
 """
 
 from __future__ import annotations
@@ -139,10 +139,13 @@ STATELESS = [
     and not scheme.stateful
     and scheme.draft_law in ("iid", "independent", "any")
 ]
+SEVERAL = [name for name in STATELESS if SCHEMES[name].drafts[1] is None]
 CASES = [
     ((3, 3, 2), STATELESS, 5.0),
     ((3, 2, 4), ["spectr", "kseq_block", "spectr_gbv"], 60.0),
     ((4, 3, 2), STATELESS, 60.0),
+    ((4, 3, 4), [*SEVERAL, "spectr_gbv"], 60.0),
+    ((3, 2, 8), [*SEVERAL, "spectr_gbv"], 60.0),
 ]
 """Sizes (V, L, K), schemes, and the seconds each is meant to stay under on two cores."""
 
