@@ -72,15 +72,21 @@ def theorems(statements: list[Statement]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def check_assumptions(names: list[str]) -> list[str]:
-    """Those of the theorems that are not closed under the global context, with what Coq says."""
+CLOSED = "Closed under the global context"
+
+
+def _assumptions(names: list[str], terms: list[str]) -> tuple[list[str], str]:
+    """What Coq says of each of the terms, which are made of the theorems; or its error."""
     modules = sorted({name.rpartition(".")[0] for name in names})
     build = HERE / "build"
     build.mkdir(exist_ok=True)
     script = build / "assumptions.v"
     script.write_text(
         "".join(f"Require {module}.\n" for module in modules)
-        + "".join(f"Print Assumptions {name}.\n" for name in names)
+        + "".join(
+            f"Definition term{i} := {term}.\nPrint Assumptions term{i}.\n"
+            for i, term in enumerate(terms)
+        )
     )
     done = subprocess.run(
         ["coqc", "-w", "none", "-Q", str(HERE / "theories"), "Draftproof", str(script)],
@@ -89,13 +95,25 @@ def check_assumptions(names: list[str]) -> list[str]:
         check=False,
     )
     if done.returncode:
-        return [done.stderr]
+        return [], done.stderr
     answers = re.split(r"^(?=Closed under|Axioms:|Section Variables:)", done.stdout, flags=re.M)
     answers = [answer.strip() for answer in answers if answer.strip()]
-    if len(answers) != len(names):
-        return [f"{len(answers)} answers for {len(names)} theorems:\n{done.stdout}"]
-    closed = "Closed under the global context"
-    return [f"{name}: {said}" for name, said in zip(names, answers) if said != closed]
+    if len(answers) != len(terms):
+        return [], f"{len(answers)} answers for {len(terms)} terms:\n{done.stdout}"
+    return answers, ""
+
+
+def check_assumptions(names: list[str]) -> list[str]:
+    """Those of the theorems that are not closed under the global context, with what Coq says."""
+    # All of them at once, which is an order of magnitude faster; one by one only to say which.
+    together = ", ".join(f"@{name}" for name in names)
+    answers, error = _assumptions(names, [f"({together})"])
+    if answers == [CLOSED]:
+        return []
+    answers, error = _assumptions(names, [f"@{name}" for name in names])
+    return (
+        [error] if error else [f"{n}: {said}" for n, said in zip(names, answers) if said != CLOSED]
+    )
 
 
 def check_coqchk(log: str) -> str:

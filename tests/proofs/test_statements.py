@@ -56,6 +56,18 @@ def test_every_theorem_is_in_the_file_the_table_says(statements, proofs):
             assert set(entry["coq"]) <= set(STATEMENT.findall(text)), entry["says"]
 
 
+def test_every_hypothesis_that_is_called_needed_is_shown_to_be(statements, proofs):
+    """Each claim of refutations/needed.v is proved with its hypothesis, refuted without, listed."""
+    text = COMMENT.sub("", (proofs / "theories" / "refutations" / "needed.v").read_text())
+    claims = set(re.findall(r"^Definition (\w+_claim)", text, re.MULTILINE))
+    kept = dict(re.findall(r"^Theorem (\w+) : (\w+_claim) \(", text, re.MULTILINE))
+    dropped = dict(re.findall(r"^Theorem (\w+) : ~ (\w+_claim) \(fun", text, re.MULTILINE))
+    assert len(claims) >= 10
+    assert set(kept.values()) == set(dropped.values()) == claims
+    listed = {name for entry in statements.load() for name in entry.get("coq", ())}
+    assert {*kept, *dropped} <= listed
+
+
 def test_every_python_name_exists(statements):
     for entry in statements.load():
         for name in entry.get("python", ()):
