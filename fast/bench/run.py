@@ -52,10 +52,10 @@ FIXED_VOCAB = 64
 """A vocabulary so small that a call costs what it costs without its rows."""
 WARM_VOCABS = (1000, 40_000, 151_936)
 
-CHEAP = 0.12
+CHEAP = 0.25
 """Seconds that a line may always take."""
 SHORT = 1.0
-"""A call that is shorter is made whatever the share of the time."""
+"""A call that is shorter is made whatever its share, as long as any time is left."""
 PATIENCE = 2.0
 """A scheme of which one call takes more than this times its share is left out of a cell."""
 BASELINE_SHARE = 0.4
@@ -129,9 +129,10 @@ class _Shares:
     def refuses(self, what: str, size: Size, share: float, patience: float) -> str | None:
         """Why a call is not made, or None."""
         expected = self.predicted(what, size)
-        if expected <= max(SHORT, patience * share):
+        short = SHORT if time.perf_counter() < self._end else CHEAP
+        if expected <= max(short, patience * share):
             return None
-        return f"about {expected:.0f} s a call, {share:.1f} s allotted"
+        return f"about {expected:.1f} s a call, {share:.1f} s allotted"
 
 
 def run(

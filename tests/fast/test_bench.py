@@ -281,6 +281,23 @@ def made_up(kind: str, factor: float = 1.0) -> Any:
     }
 
 
+def test_a_call_that_is_too_long_is_refused_with_the_reason() -> None:
+    small, large = Size(1000, 1, 4, 1), Size(1000, 4, 4, 1)  # four times the rows
+    late, early = run._Shares(-1.0, [small, large]), run._Shares(100.0, [small, large])
+    assert early.of(small) == pytest.approx(100 / 5 / 3, rel=0.01)  # a fifth, over three schemes
+    assert early.of(large) == pytest.approx(100 / 3, rel=0.01)
+    assert late.of(small) == run.CHEAP
+    for shares in (late, early):
+        assert shares.refuses("block", large, 0.1, 2.0) is None  # nothing is known of it
+        shares.learn("block", small, 2.0)
+        assert shares.refuses("block", large, 5.0, 2.0) is None
+        refused = shares.refuses("block", large, 1.0, 2.0)
+        assert refused == "about 8.0 s a call, 1.0 s allotted"
+        shares.learn("block", small, 0.2)
+    assert early.refuses("block", large, 0.1, 2.0) is None  # short
+    assert late.refuses("block", large, 0.1, 2.0) == "about 0.8 s a call, 0.1 s allotted"
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_aims_are_judged_from_the_numbers(kind: str) -> None:
     good, bad = judged.aims(made_up(kind)), judged.aims(made_up(kind, 3.0))
