@@ -48,7 +48,7 @@ bench: .venv/.linked
 gpu: .venv/.linked
 	$(BIN)/python -m pytest -q -m gpu tests
 	$(BIN)/python -m draftproof.fast.bench --full --device cuda
-	$(BIN)/draftproof experiment --device cuda --out experiments-cuda
+	$(BIN)/draftproof experiment --device cuda --out experiments-cuda.jsonl
 
 docs: .venv/.linked
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build

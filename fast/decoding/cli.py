@@ -1,9 +1,10 @@
 """The commands ``draftproof generate`` and ``draftproof experiment``."""
 
+import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -216,25 +217,34 @@ def _with_progress(pair: Any, prompts: Any, seeds: Any, settings: Any) -> Any:
 @click.argument("names", nargs=-1)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("experiments"),
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("experiments.jsonl"),
     show_default=True,
-    help="Folder of results.jsonl; what it already holds is not measured again.",
+    help="Results, one line each; what it already holds is not measured again.",
 )
+@click.option("--again", is_flag=True, help="Drop what --out holds of the named parts first.")
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Refill its tables.",
+    help="Refill its tables and what it says about them.",
 )
 @click.option(
     "--figures", type=click.Path(path_type=Path, file_okay=False), help="Draw the plots here."
+)
+@click.option(
+    "--random",
+    "size",
+    type=click.Choice(["17M", "1B", "8B"]),
+    help="Target size of the pair of random weights (default: 17M on a CPU, 1B on a GPU).",
 )
 @pair_options
 def experiment(
     names: tuple[str, ...],
     out: Path,
+    again: bool,
     page: Path | None,
     figures: Path | None,
+    size: str | None,
     target: str | None,
     draft: str | None,
     device: str,
@@ -243,79 +253,75 @@ def experiment(
 ) -> None:
     """Measure methods against K, L and temperature, and print the tables.
 
-    NAMES: methods lengths drafts temperatures nodes quality ngram speed law forward (default: all).
+    NAMES (default: all). "untimed" are the parts that a busy machine does not change: methods
+    quality lengths temperatures drafts nodes ngram law. "timed" are those that want a quiet one:
+    speed speed_long speed_lengths speed_random speed_ngram forward.
+
     A run that was stopped goes on where it stopped.
     """
     pair = load(target, draft, device, dtype, threads)
-    from draftproof.fast.decoding import analysis
     from draftproof.fast.decoding import experiments as ex
+    from draftproof.fast.decoding.plots import plot
+    from draftproof.fast.decoding.statements import fill_page
+    from draftproof.fast.decoding.tables import TABLES
 
-    known = [*ex.EXPERIMENTS, ex.LAW, ex.FORWARD]
+    groups = {"untimed": ex.UNTIMED_PARTS, "timed": ex.TIMED_PARTS}
+    known = [*groups, *ex.UNTIMED_PARTS, *ex.TIMED_PARTS]
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no experiment {name!r}; there are {', '.join(known)}")
-    path = out / "results.jsonl"
+    parts = [part for name in names or tuple(groups) for part in groups.get(name, (name,))]
+
+    @functools.cache
+    def pairs(name: str) -> Any:
+        if name == "random":
+            return ex.random_pair(size or ("17M" if device == "cpu" else "1B"), device)
+        if name == "ngram":
+            from draftproof.fast.decoding.ngram import ngram_pair
+
+            return ngram_pair()
+        return pair
+
     try:
-        results = ex.Results(path)
-        _measure(pair, names or tuple(known), results, device)
-        found = {result["key"]: result for result in ex.read_results(path)}
+        results = ex.Results(out, parts if again else ())
+        _measure(list(ex.tasks(parts, pairs, results.keys)), results)
+        found = {result["key"]: result for result in ex.read_results(out)}
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         click.echo(
-            f"stopped; {path} has what is done, the same command goes on from there", err=True
+            f"stopped; {out} has what is done, the same command"
+            f"{' without --again' if again else ''} goes on from there",
+            err=True,
         )
         sys.exit(130)
-    for name, build in analysis.TABLES.items():
+    for name, build in TABLES.items():
         click.echo(f"{name}\n\n{build(found)}")
     if page is not None:
         temporary = page.with_name(page.name + ".part")
-        temporary.write_text(analysis.fill_page(page.read_text(), found))
+        temporary.write_text(fill_page(page.read_text(), found, TABLES))
         os.replace(temporary, page)
     if figures is not None:
-        for file in analysis.plot(found, figures):
+        for file in plot(found, figures):
             click.echo(f"wrote {file}", err=True)
 
 
-def _measure(pair: Any, names: tuple[str, ...], results: Any, device: str) -> None:
+def _measure(todo: Sequence[Any], results: Any) -> None:
     """Run what is missing, behind a progress bar."""
-    from draftproof.fast.decoding import experiments as ex
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TimeElapsedColumn
 
-    todo = {
-        configuration.key: configuration
-        for name in names
-        if name in ex.EXPERIMENTS
-        for configuration in ex.EXPERIMENTS[name]("shipped")
-        if configuration.key not in results.keys
-    }
-    pairs = {"shipped": pair}
-    if any(configuration.pair == "ngram" for configuration in todo.values()):
-        from draftproof.fast.decoding.ngram import ngram_pair
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        overall = progress.add_task("all", total=len(todo))
+        for task in todo:
+            bar = progress.add_task(task.label, total=task.amount)
 
-        pairs["ngram"] = ngram_pair()
-    with Progress(console=Console(stderr=True)) as progress:
-        overall = progress.add_task("configurations", total=len(todo))
-        for configuration in todo.values():
-            label = f"{configuration.scheme} K={configuration.drafts} L={configuration.length}"
-            tokens = configuration.prompts * configuration.tokens
-            task = progress.add_task(label, total=tokens)
+            def advance(done: int, bar: Any = bar) -> None:
+                progress.update(bar, completed=done)
 
-            def advance(done: int, task: Any = task) -> None:
-                progress.update(task, completed=done)
-
-            results.add(ex.run(configuration, pairs[configuration.pair], advance))
-            progress.remove_task(task)
+            for line in task.measure(advance):
+                if line["key"] not in results.keys:
+                    results.add(line)
+            progress.remove_task(bar)
             progress.advance(overall)
-        if ex.LAW in names:
-            for scheme in ex.LAW_SCHEMES:
-                if f"law/{scheme}" not in results.keys:
-                    results.add(ex.law_of_two_bytes(scheme, pair))
-        if ex.FORWARD in names:
-            for model in (pair.target, ex.random_model(device=device)):
-                wanted = f"forward/{model.name}/time/{ex.NODE_COUNTS[-1]}"
-                if wanted not in results.keys:
-                    for line in ex.forward_times(model):
-                        if line["key"] not in results.keys:
-                            results.add(line)

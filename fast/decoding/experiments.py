@@ -1,9 +1,9 @@
 """The experiments: one JSON line for each configuration, resumable, paired by prompt.
 
-A configuration decodes the same prompts as every other one of its pair, all together in one batch,
-for block efficiency, nodes and text.  Seconds have configurations of their own (`speed_cell`): a
-few prompts one at a time, each next to autoregressive decoding of the same prompt.  A killed run
-loses the line it was writing and no other.
+A cell decodes the same prompts as every other cell of its pair, all together in one batch, for
+block efficiency, nodes and text: nothing in it depends on how busy the machine is.  Seconds have
+lines of their own (`TIMED`): a few prompts one at a time, the methods of a group in turn, several
+times over.  A killed run loses the line it was writing and no other.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,40 +25,51 @@ from draftproof.fast.decoding.methods import AUTOREGRESSIVE, SINGLE_DRAFT
 from draftproof.fast.decoding.models import SHIPPED, LanguageModel, Pair
 from draftproof.fast.decoding.rounds import (
     Settings,
-    autoregressive,
     decode,
 )
 from draftproof.fast.rows import rows_from_logits
 from scipy import stats
 
-MULTI_DRAFT = ("spectr", "traversal", "multipath", "kseq_block", "spectr_gbv", "ranked_block")
+MULTI_DRAFT = (
+    "spectr",
+    "spectr:transport",
+    "traversal",
+    "multipath",
+    "kseq_block",
+    "spectr_gbv",
+    "ranked_block",
+)
+METHODS = ("token_by_token", "block", "greedy_block", *MULTI_DRAFT)
+"""The methods of the papers' tables and those of this project; autoregressive decoding apart."""
+
+STATEFUL_RANKED = "ranked_block:stateful"
+SHAPES = ((4, 6, 1.0), (8, 8, 1.0), (2, 4, 1.0), (3, 12, 0.4))
+"""K, L and temperature of the methods table."""
 LENGTHS = (1, 2, 4, 8, 12, 16, 24)
-DRAFTS = (1, 2, 4, 8)
+DRAFTS = (2, 4, 8)
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 WARMER = (0.7, 1.0)
 PUBLISHED = ("token_by_token", "spectr", "greedy_block", "spectr_gbv", "ranked_block")
 CURVES = ("block", "spectr", "ranked_block")
-METHODS = ("token_by_token", "block", "greedy_block", *MULTI_DRAFT)
-"""The methods of the papers' tables and the two of this project; autoregressive decoding apart."""
+NODE_SHAPES = ((2, 4), (2, 9), (4, 3), (4, 5), (4, 10), (8, 2), (8, 5))
+NODE_LENGTHS = (8, 16, 32)
+"""Trees of about 8, 16 and 32 distinct nodes, and single drafts of that length."""
+NGRAM = ("token_by_token", "spectr", "greedy_block", "spectr_gbv", "kseq_block", "ranked_block")
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One cell of an experiment.  ``pair``: "shipped", "ngram" or "given" (by the command line).
-
-    ``prompts`` texts of ``tokens`` tokens in one batch; ``timed`` of them again, one at a time.
-    """
+    """One cell of an experiment.  ``pair``: "shipped" (or the one the command line names) or
+    "ngram".  ``prompts`` texts of ``tokens`` tokens in one batch."""
 
     pair: str
     scheme: str
     drafts: int
     length: int
-    temperature: float = 1.0
-    draft_temperature: float | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    prompts: int = 48
-    tokens: int = 96
-    timed: int = 0
+    temperature: float
+    draft_temperature: float | None
+    prompts: int
+    tokens: int
 
     @property
     def key(self) -> str:
@@ -77,7 +88,6 @@ class Configuration:
             temperature=self.temperature,
             draft_temperature=self.draft_temperature,
             ignore_end_of_text=True,
-            options=self.options,
         )
 
 
@@ -86,119 +96,106 @@ def cell(
     drafts: int,
     length: int,
     temperature: float = 1.0,
+    draft_temperature: float | None = None,
     pair: str = "shipped",
-    **more: Any,
 ) -> Configuration:
-    """A configuration; schemes of a single draft get one whatever K is."""
+    """A configuration; schemes of a single draft get one whatever K is.
+
+    Whole rounds of every shape begin within the first 48 tokens of 128 texts (the n-gram pair: 24
+    words of 24 texts); L more are there to be drafted.
+    """
+    prompts, tokens = (24, 24) if pair == "ngram" else (128, 48)
+    drafts = 1 if scheme in SINGLE_DRAFT else drafts
+    tokens += length
     return Configuration(
-        pair, scheme, 1 if scheme in SINGLE_DRAFT else drafts, length, temperature, **more
+        pair, scheme, drafts, length, temperature, draft_temperature, prompts, tokens
     )
 
 
-def speed_cell(
-    scheme: str, drafts: int, length: int, temperature: float = 1.0, pair: str = "shipped"
-) -> Configuration:
-    """The configuration that measures seconds for a shape."""
-    if pair == "ngram":
-        return cell(scheme, drafts, length, temperature, pair, prompts=2, tokens=24, timed=2)
-    return cell(scheme, drafts, length, temperature, pair, prompts=5, tokens=40, timed=5)
-
-
-def _methods(pair: str) -> Iterator[Configuration]:
-    for drafts, length, temperature in ((4, 6, 1.0), (8, 8, 1.0), (2, 4, 1.0), (3, 12, 0.4)):
+def _methods() -> Iterator[Configuration]:
+    for shape in SHAPES:
         for scheme in METHODS:
-            yield cell(scheme, drafts, length, temperature, pair)
+            yield cell(scheme, *shape)
+    yield cell(STATEFUL_RANKED, *SHAPES[0])
 
 
-def series_cell(
-    scheme: str,
-    drafts: int,
-    length: int,
-    temperature: float = 1.0,
-    pair: str = "shipped",
-    draft_temperature: float | None = None,
-) -> Configuration:
-    """A point of a curve: fewer and shorter texts than a table's cell."""
-    size = {"prompts": 32, "tokens": 64}
-    more = {"draft_temperature": draft_temperature}
-    return cell(scheme, drafts, length, temperature, pair, **more, **size)
+def _quality() -> Iterator[Configuration]:
+    for scheme in (AUTOREGRESSIVE, *METHODS, *CONTROLS):
+        yield cell(scheme, 4, 6)
 
 
-def _lengths(pair: str) -> Iterator[Configuration]:
+def _lengths() -> Iterator[Configuration]:
     for length in LENGTHS:
         for scheme in CURVES:
-            yield series_cell(scheme, 4, length, pair=pair)
+            yield cell(scheme, 4, length)
 
 
-def _drafts(pair: str) -> Iterator[Configuration]:
+def _drafts() -> Iterator[Configuration]:
     for drafts in DRAFTS:
         for scheme in MULTI_DRAFT:
-            yield series_cell(scheme, drafts, 6, pair=pair)
+            yield cell(scheme, drafts, 6)
 
 
-def _temperatures(pair: str) -> Iterator[Configuration]:
+def _temperatures() -> Iterator[Configuration]:
     for temperature in TEMPERATURES:
         for scheme in CURVES:
-            yield series_cell(scheme, 4, 6, temperature, pair)
+            yield cell(scheme, 4, 6, temperature)
     for warmer in WARMER:
         for scheme in CURVES:
-            yield series_cell(scheme, 4, 6, 0.4, pair, warmer)
+            yield cell(scheme, 4, 6, 0.4, warmer)
 
 
-def _nodes(pair: str) -> Iterator[Configuration]:
-    """Trees of about 8, 16 and 32 distinct nodes, each method with the shapes that suit it."""
-    for length in (8, 16, 32):
-        yield series_cell("block", 1, length, pair=pair)
-    for drafts, length in ((2, 4), (2, 9), (4, 3), (4, 5), (4, 10), (8, 2), (8, 5)):
+def _nodes() -> Iterator[Configuration]:
+    for length in NODE_LENGTHS:
+        yield cell("block", 1, length)
+    for drafts, length in NODE_SHAPES:
         for scheme in ("spectr", "ranked_block"):
-            yield series_cell(scheme, drafts, length, pair=pair)
-
-
-def _quality(pair: str) -> Iterator[Configuration]:
-    for scheme in (AUTOREGRESSIVE, *METHODS, *CONTROLS):
-        yield cell(scheme, 4, 6, 1.0, pair, prompts=128, tokens=64)
-
-
-def _ngram(_: str) -> Iterator[Configuration]:
-    for scheme in PUBLISHED:
-        yield ngram_cell(scheme)
+            yield cell(scheme, drafts, length)
 
 
 def ngram_cell(scheme: str) -> Configuration:
     """The n-gram pair at K = 4, L = 4."""
-    return cell(scheme, 4, 4, pair="ngram", prompts=8, tokens=32)
+    return cell(scheme, 4, 4, pair="ngram")
 
 
-def _speed(pair: str) -> Iterator[Configuration]:
-    for scheme in METHODS:
-        yield speed_cell(scheme, 4, 6, pair=pair)
-    for length in LENGTHS:
-        for scheme in ("block", "ranked_block"):
-            yield speed_cell(scheme, 4, length, pair=pair)
-    for scheme in PUBLISHED:
-        yield speed_cell(scheme, 3, 12, 0.4, pair)
-    for scheme in ("token_by_token", "ranked_block"):
-        yield speed_cell(scheme, 4, 4, pair="ngram")
-
-
-EXPERIMENTS: dict[str, Callable[[str], Iterator[Configuration]]] = {
+CELLS: dict[str, Callable[[], Iterator[Configuration]]] = {
     "methods": _methods,
-    "lengths": _lengths,
-    "drafts": _drafts,
-    "temperatures": _temperatures,
-    "nodes": _nodes,
     "quality": _quality,
-    "ngram": _ngram,
-    "speed": _speed,
+    "lengths": _lengths,
+    "temperatures": _temperatures,
+    "drafts": _drafts,
+    "nodes": _nodes,
+    "ngram": lambda: map(ngram_cell, NGRAM),
 }
-"""Experiment name -> its configurations on a pair.  "forward" is measured apart."""
+"""Experiment name -> its cells; some cells belong to several."""
 
-FORWARD = "forward"
+TIMED: dict[str, tuple[Configuration, ...]] = {
+    "speed": tuple(cell(scheme, 4, 6) for scheme in (AUTOREGRESSIVE, *METHODS)),
+    "speed_long": tuple(cell(scheme, 3, 12, 0.4) for scheme in (AUTOREGRESSIVE, *PUBLISHED)),
+    "speed_lengths": (
+        cell(AUTOREGRESSIVE, 4, 1),
+        *(cell(scheme, 4, n) for scheme in ("block", "ranked_block") for n in LENGTHS),
+    ),
+    "speed_random": tuple(
+        cell(scheme, 4, 6, pair="random") for scheme in (AUTOREGRESSIVE, *METHODS)
+    ),
+    "speed_ngram": tuple(
+        ngram_cell(scheme) for scheme in (AUTOREGRESSIVE, "token_by_token", "ranked_block")
+    ),
+}
+"""Group name -> methods that are timed in turn, autoregressive decoding first."""
+
+LAW, FORWARD = "law", "forward"
+UNTIMED_PARTS = (*CELLS, LAW)
+TIMED_PARTS = (*TIMED, FORWARD)
 
 
 def prompts_of(name: str, pair: Pair, count: int) -> list[list[int]]:
     """The first prompts of a pair as token ids; held-out text for the shipped one."""
     texts: list[str] = json.loads((SHIPPED / "prompts.json").read_text())
+    if name == "random":
+        generator = torch.Generator().manual_seed(count)
+        return torch.randint(pair.vocabulary, (count, 48), generator=generator).tolist()
     if name == "ngram":
         words = pair.tokenizer.table()
         texts = [" ".join(w for w in t.lower().split() if w in words) for t in texts]
@@ -227,7 +224,8 @@ def run(
         "tokens": [sum(g.accepted[: g.whole_rounds]) + g.whole_rounds for g in decoded.generations],
         "nodes": [sum(g.nodes[: g.whole_rounds]) for g in decoded.generations],
     }
-    per_prompt |= quality(pair, [(g.prompt, g.tokens) for g in decoded.generations])
+    if configuration in _quality():
+        per_prompt |= quality(pair, [(g.prompt, g.tokens) for g in decoded.generations])
     histogram = [0] * (configuration.length + 1)
     for generation in decoded.generations:
         for tau in generation.accepted[: generation.whole_rounds]:
@@ -240,41 +238,54 @@ def run(
         "target": pair.target.name,
         "device": str(pair.target.device),
         "threads": torch.get_num_threads(),
-        "clock": stopwatch(pair.target.device)[0],
         "accepted_lengths": histogram,
         "per_prompt": per_prompt,
         "batch_seconds": decoded.seconds,
-        "timed": [
-            timed(pair, prompt, seed, settings)
-            for seed, prompt in enumerate(prompts[: configuration.timed])
-        ],
     }
 
 
-def stopwatch(device: torch.device) -> tuple[str, Callable[[], float]]:
-    """(its name, the clock that seconds are read from).
+SPEED_PROMPTS, REPETITIONS, SPEED_TOKENS = 6, 3, 48
 
-    On one CPU thread that is the thread's CPU time: what the wall clock shows on a quiet machine,
-    and nearly the same on a busy one.
+
+def time_group(name: str, pair: Pair, prompt: int, warm: set[Configuration]) -> dict[str, Any]:
+    """Seconds of every method of a group on one prompt alone, in turn, `REPETITIONS` times over.
+
+    Each turn begins with another method.  ``warm``: methods that this process has run before; the
+    others run once untimed.  ``busy``: CPU seconds of this thread for each second on the wall
+    clock, 1 if nothing else had its core.
     """
-    if device.type == "cpu" and torch.get_num_threads() == 1:
-        return "cpu", time.thread_time
-    return "wall", time.perf_counter
-
-
-def timed(pair: Pair, prompt: list[int], seed: int, settings: Settings) -> dict[str, Any]:
-    """Seconds of one prompt alone, beside autoregressive decoding of it; both are warmed up
-    first."""
-    now = stopwatch(pair.target.device)[1]
-    plain = autoregressive(settings)
-    for how in (settings, plain):
-        decode(pair, [prompt], [seed], dataclasses.replace(how, max_new_tokens=4))
-    method = decode(pair, [prompt], [seed], settings, now=now)
+    group = TIMED[name]
+    words = prompts_of(group[0].pair, pair, SPEED_PROMPTS)[prompt]
+    how = [
+        dataclasses.replace(c.settings, max_new_tokens=SPEED_TOKENS if c.pair != "ngram" else 24)
+        for c in group
+    ]
+    for configuration, settings in zip(group, how):
+        if configuration not in warm:
+            decode(pair, [words], [prompt], dataclasses.replace(settings, max_new_tokens=8))
+            warm.add(configuration)
+    seconds: list[list[dict[str, float]]] = [[] for _ in group]
+    calls = [0] * len(group)
+    began, busy = time.perf_counter(), time.thread_time()
+    for repetition in range(REPETITIONS):
+        for turn in range(len(group)):
+            i = (turn + repetition + prompt) % len(group)
+            decoded = decode(pair, [words], [prompt], how[i])
+            calls[i] = decoded.generations[0].rounds
+            seconds[i].append(decoded.seconds)
+    busy, began = time.thread_time() - busy, time.perf_counter() - began
     return {
-        "tokens": settings.max_new_tokens,
-        "calls": method.generations[0].rounds,
-        "method": method.seconds,
-        "autoregressive": decode(pair, [prompt], [seed], plain, now=now).seconds,
+        "format": 1,
+        "key": f"{name}/{pair.target.name}/{prompt}",
+        "speed": {"group": name, "prompt": prompt, "tokens": how[0].max_new_tokens},
+        "draft": pair.draft.name,
+        "target": pair.target.name,
+        "device": str(pair.target.device),
+        "threads": torch.get_num_threads(),
+        "busy": busy / began,
+        "methods": [
+            {"key": c.key, "calls": n, "seconds": runs} for c, n, runs in zip(group, calls, seconds)
+        ],
     }
 
 
@@ -285,13 +296,13 @@ def quality(pair: Pair, texts: Sequence[tuple[list[int], list[int]]]) -> dict[st
     row's entropy, whose expectation is exactly 0 for texts drawn from the target at temperature 1.
     ``word_length``: mean letters of a word.  ``distinct``: distinct words among all words.
     """
-    rows = [_target_rows(pair, prompt, tokens) for prompt, tokens in texts]
+    rows = target_rows(pair, texts)
     likelihood, excess, word_length, distinct = [], [], [], []
     for (_, tokens), row in zip(texts, rows):
-        logs = row.clamp(min=1e-300).log()
+        logs = row[: len(tokens)].clamp(min=1e-300).log()
         own = logs.gather(1, torch.tensor(tokens, device=row.device)[:, None])[:, 0]
         likelihood.append(float(own.mean()))
-        excess.append(float((own - (row * logs).sum(1)).mean()))
+        excess.append(float((own - (row[: len(tokens)] * logs).sum(1)).mean()))
         words = pair.tokenizer.decode(tokens).split() or [""]
         word_length.append(statistics.fmean(map(len, words)))
         distinct.append(len(set(words)) / len(words))
@@ -303,16 +314,22 @@ def quality(pair: Pair, texts: Sequence[tuple[list[int], list[int]]]) -> dict[st
     }
 
 
-def _target_rows(pair: Pair, prompt: list[int], tokens: list[int]) -> torch.Tensor:
-    """The target's rows [n, V] before each generated token, float64, at temperature 1."""
-    scorer = pair.target.start(pair.vocabulary, 1)
-    scorer.prefill(torch.tensor([prompt[:-1]], dtype=torch.int64))
-    chain = torch.tensor([[prompt[-1], *tokens[:-1]]])
-    logits = scorer.extend(chain, torch.arange(len(tokens))[None] - 1)[0]
+def target_rows(pair: Pair, texts: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
+    """The target's rows [B, n, V] before each generated token, float64, at temperature 1;
+    unspecified beyond the end of a text."""
+
+    def padded(sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+        widest = max(map(len, sequences))
+        return torch.tensor([[*row, *[-1] * (widest - len(row))] for row in sequences]).long()
+
+    scorer = pair.target.start(pair.vocabulary, len(texts))
+    scorer.prefill(padded([prompt[:-1] for prompt, _ in texts]))
+    chain = padded([[prompt[-1], *tokens[:-1]] for prompt, tokens in texts])
+    parents = torch.where(chain < 0, -1, torch.arange(chain.shape[1]) - 1)
+    logits = scorer.extend(chain, parents)
     return rows_from_logits(logits.to(torch.float64), temperature=1.0)
 
 
-LAW = "law"
 LAW_SCHEMES = ("greedy_block", "ranked_block", *CONTROLS)
 
 
@@ -332,9 +349,7 @@ def law_of_two_bytes(
     parents = torch.tensor([[-1] + [0] * pair.vocabulary])
     rows = rows_from_logits(scorer.extend(tokens, parents)[0].double(), temperature=1.0).cpu()
     law = (rows[0][:, None] * rows[1:]).flatten().numpy()
-    settings = dataclasses.replace(
-        cell(scheme, 4, 3).settings, max_new_tokens=2, ignore_end_of_text=True
-    )
+    settings = dataclasses.replace(cell(scheme, 4, 3).settings, max_new_tokens=2)
     counts = np.zeros(len(law))
     for first in range(0, texts, batch):
         seeds = range(first, min(first + batch, texts))
@@ -359,15 +374,15 @@ NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def forward_times(
-    model: LanguageModel, context: int = 64, repeats: int = 9
-) -> Iterator[dict[str, Any]]:
+    model: LanguageModel, context: int = 64, repeats: int = 25
+) -> list[dict[str, Any]]:
     """Seconds of a target call against the nodes it scores, along both axes.
 
     ``batch``: n requests of one node each.  ``time``: one request whose tree has n nodes.  Every
-    call is on top of ``context`` committed tokens; the median of ``repeats`` after two warm-up
-    calls.
+    call is on top of ``context`` committed tokens.  All cases in turn, ``repeats`` times over after
+    two turns of warming up, so that a slow moment falls on all of them.
     """
-    clock, now = stopwatch(model.device)
+    cases = []
     for axis, count in itertools.product(("batch", "time"), NODE_COUNTS):
         requests, nodes = (count, 1) if axis == "batch" else (1, count)
         generator = torch.Generator().manual_seed(count)
@@ -379,23 +394,27 @@ def forward_times(
         # A star below the first node: every node is a leaf but one, as in a wide tree.
         parents = torch.zeros((requests, nodes), dtype=torch.int64)
         parents[:, 0] = -1
-        seconds = []
-        for _ in range(repeats + 2):
+        cases.append((axis, count, scorer, tokens[:, context:], parents))
+    seconds: list[list[float]] = [[] for _ in cases]
+    for _ in range(repeats + 2):
+        for own, (_, _, scorer, tokens, parents) in zip(seconds, cases):
             _synchronize(model.device)
-            began = now()
-            scorer.extend(tokens[:, context:], parents)
+            began = time.perf_counter()
+            scorer.extend(tokens, parents)
             _synchronize(model.device)
-            seconds.append(now() - began)
-            scorer.commit(torch.full((requests, 1), -1))
-        yield {
+            own.append(time.perf_counter() - began)
+            scorer.commit(torch.full((len(tokens), 1), -1))
+    return [
+        {
             "format": 1,
             "key": f"forward/{model.name}/{axis}/{count}",
-            "forward": {"model": model.name, "axis": axis, "nodes": count, "context": context},
+            FORWARD: {"model": model.name, "axis": axis, "nodes": count, "context": context},
             "device": str(model.device),
             "threads": torch.get_num_threads(),
-            "clock": clock,
-            "seconds": statistics.median(seconds[2:]),
+            "seconds": own[2:],
         }
+        for own, (axis, count, *_) in zip(seconds, cases)
+    ]
 
 
 def _synchronize(device: torch.device) -> None:
@@ -403,23 +422,57 @@ def _synchronize(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def random_model(
-    hidden: int = 384, layers: int = 6, vocabulary: int = 8192, device: str = "cpu"
+class Shape(NamedTuple):
+    """Size of a Llama of random weights."""
+
+    hidden: int
+    layers: int
+
+
+class RandomPair(NamedTuple):
+    """Sizes of a draft and a target of random weights over one vocabulary."""
+
+    draft: Shape
+    target: Shape
+    vocabulary: int
+    dtype: torch.dtype
+
+
+RANDOM_PAIRS = {
+    "17M": RandomPair(Shape(128, 2), Shape(384, 6), 8192, torch.float32),
+    "1B": RandomPair(Shape(768, 4), Shape(2048, 22), 32000, torch.bfloat16),
+    "8B": RandomPair(Shape(1024, 8), Shape(4096, 32), 128256, torch.bfloat16),
+}
+"""Pairs for cost alone (their text means nothing), by the size of the target."""
+
+
+def random_pair(size: str, device: str = "cpu") -> Pair:
+    """A pair of Llamas of random weights, one of `RANDOM_PAIRS`."""
+    sizes = RANDOM_PAIRS[size]
+    draft, target = (
+        _random_model(shape, sizes.vocabulary, sizes.dtype, device, seed)
+        for seed, shape in enumerate((sizes.draft, sizes.target))
+    )
+    return Pair(draft, target, sizes.vocabulary)
+
+
+def _random_model(
+    shape: Shape, vocabulary: int, dtype: torch.dtype, device: str, seed: int
 ) -> LanguageModel:
-    """A Llama of random weights, for the cost of a forward alone (its text means nothing)."""
     from draftproof.fast.decoding.models import wrap
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary,
-        hidden_size=hidden,
-        intermediate_size=hidden * 8 // 3,
-        num_hidden_layers=layers,
-        num_attention_heads=hidden // 64,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.hidden * 8 // 3,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.hidden // 64,
         max_position_embeddings=4096,
     )
-    model = LlamaForCausalLM(config).to(device).eval()
+    with torch.device(device):
+        model = LlamaForCausalLM(config).to(dtype).eval()
     millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
     return wrap(model, f"random-{millions:.0f}M", attention="tree")
 
@@ -446,11 +499,14 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 class Results:
-    """The results file, opened to go on where it stopped."""
+    """The results file, opened to go on where it stopped.
 
-    def __init__(self, path: Path) -> None:
+    ``again``: lines of these parts are dropped, to be measured anew.
+    """
+
+    def __init__(self, path: Path, again: Sequence[str] = ()) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path)
+        done = [r for r in read_results(path) if not part_of(r) & set(again)]
         self.keys = {result["key"] for result in done}
         self._path = path
         temporary = path.with_name(path.name + ".part")
@@ -464,3 +520,71 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         self.keys.add(result["key"])
+
+
+def part_of(result: dict[str, Any]) -> set[str]:
+    """The parts (of `UNTIMED_PARTS` and `TIMED_PARTS`) that a line belongs to."""
+    if "speed" in result:
+        return {result["speed"]["group"]}
+    for part in (LAW, FORWARD):
+        if part in result:
+            return {part}
+    return {name for name, cells in CELLS.items() if result["key"] in {c.key for c in cells()}}
+
+
+class Task(NamedTuple):
+    """Something to measure: what to call it, how much it is, and how to get its lines."""
+
+    label: str
+    amount: int
+    measure: Callable[[Callable[[int], None]], list[dict[str, Any]]]
+
+
+def tasks(
+    names: Sequence[str], pairs: Callable[[str], Pair], done: Collection[str]
+) -> Iterator[Task]:
+    """What is still to be measured of the named parts.
+
+    ``pairs``: the pair called "shipped", "random" or "ngram", made when it is needed.
+    """
+    seen = set(done)
+    for name in names:
+        for c in CELLS[name]() if name in CELLS else ():
+            if c.key not in seen:
+                seen.add(c.key)
+                yield Task(
+                    f"{name}: {c.scheme} K={c.drafts} L={c.length}",
+                    c.prompts * c.tokens,
+                    lambda progress, c=c: [run(c, pairs(c.pair), progress)],  # type: ignore[misc]
+                )
+    if LAW in names:
+        for scheme in LAW_SCHEMES:
+            if f"law/{scheme}" not in seen:
+                yield Task(
+                    f"law: {scheme}",
+                    1,
+                    lambda _, scheme=scheme: [  # type: ignore[misc]
+                        law_of_two_bytes(scheme, pairs("shipped"))
+                    ],
+                )
+    warm: set[Configuration] = set()
+    for prompt, name in itertools.product(range(SPEED_PROMPTS), TIMED):
+        if name in names:
+            pair = pairs(TIMED[name][0].pair)
+            if f"{name}/{pair.target.name}/{prompt}" not in seen:
+                yield Task(
+                    f"{name}: prompt {prompt}",
+                    1,
+                    lambda _, name=name, prompt=prompt, pair=pair: [  # type: ignore[misc]
+                        time_group(name, pair, prompt, warm)
+                    ],
+                )
+    if FORWARD in names:
+        for which in ("shipped", "random"):
+            model = pairs(which).target
+            if f"forward/{model.name}/time/{NODE_COUNTS[-1]}" not in seen:
+                yield Task(
+                    f"forward: {model.name}",
+                    1,
+                    lambda _, model=model: forward_times(model),  # type: ignore[misc]
+                )

@@ -171,16 +171,15 @@ class Generation:
 class Clock:
     """Seconds spent in each stage; whatever is not measured is the rest."""
 
-    def __init__(self, device: torch.device, now: Callable[[], float]) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
-        self._read = now
         self._began = self._now()
         self.seconds = dict.fromkeys(STAGES, 0.0)
 
     def _now(self) -> float:
         if self._cuda:
             torch.cuda.synchronize()
-        return self._read()
+        return time.perf_counter()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -272,13 +271,12 @@ def decode(
     seeds: Sequence[int],
     settings: Settings,
     on_tokens: Callable[[int, Generation], None] | None = None,
-    now: Callable[[], float] = time.perf_counter,
 ) -> Decoded:
     """Decode token prompts together; request i uses ``seeds[i]``.
 
-    ``on_tokens(i, generation)`` is called after every round of request i; seconds are read from
-    ``now``.  Raises ``ValueError``
-    for settings or prompts that make no sense, and for a model that returns NaN.
+    ``on_tokens(i, generation)`` is called after every round of request i.  Raises ``ValueError``
+    for settings or prompts that make no sense, for a model that returns NaN, and for a function of
+    the user's own that returns something malformed (see `methods`).
     """
     settings.check()
     check_prompts(pair, prompts, settings)
@@ -287,7 +285,7 @@ def decode(
             raise ValueError(f"seeds[{i}] is {seed}, expected 0 up to 2^64 - 1")
     if len(seeds) != len(prompts):
         raise ValueError(f"seeds has {len(seeds)} entries for {len(prompts)} prompts")
-    clock = Clock(pair.target.device, now)
+    clock = Clock(pair.target.device)
     everyone = [Generation(list(p), s) for p, s in zip(prompts, seeds)]
     order = {id(generation): i for i, generation in enumerate(everyone)}
     running = _start(pair, everyone, settings, clock)

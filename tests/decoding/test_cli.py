@@ -1,5 +1,6 @@
 """The commands, as a user runs them."""
 
+import dataclasses
 import json
 
 import pytest
@@ -112,19 +113,22 @@ def test_generate_stops_at_a_string(run):
 @pytest.fixture
 def few(monkeypatch):
     cells = [
-        ex.cell("block", 1, 3, prompts=2, tokens=16, timed=1),
-        ex.cell("spectr", 2, 3, prompts=2, tokens=16, timed=1),
+        dataclasses.replace(ex.cell(scheme, 2, 3), prompts=2, tokens=16)
+        for scheme in ("block", "spectr")
     ]
-    monkeypatch.setattr(ex, "EXPERIMENTS", {"methods": lambda _: iter(cells)})
+    monkeypatch.setattr(ex, "CELLS", {"methods": lambda: iter(cells)})
+    monkeypatch.setattr(ex, "UNTIMED_PARTS", ("methods",))
     return cells
 
 
 def test_experiment_measures_writes_and_resumes(run, few, tmp_path, monkeypatch):
-    out = ["--out", str(tmp_path)]
+    file = tmp_path / "results.jsonl"
+    out = ["--out", str(file)]
     result = run(experiment, ["methods", *out])
     assert result.exit_code == 0, result.output
-    lines = (tmp_path / "results.jsonl").read_text()
+    lines = file.read_text()
     assert {json.loads(line)["key"] for line in lines.splitlines()} == {c.key for c in few}
+    measure = ex.run
 
     def refuse(*_):
         raise AssertionError("measured again")
@@ -133,11 +137,14 @@ def test_experiment_measures_writes_and_resumes(run, few, tmp_path, monkeypatch)
     page = tmp_path / "page.md"
     page.write_text("<!-- table: methods -->\n<!-- end -->\n")
     figures = tmp_path / "figures"
-    result = run(experiment, ["methods", *out, "--page", str(page), "--figures", str(figures)])
+    result = run(experiment, ["untimed", *out, "--page", str(page), "--figures", str(figures)])
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "results.jsonl").read_text() == lines
+    assert file.read_text() == lines
     assert "| method |" in page.read_text()
     assert {file.suffix for file in figures.iterdir()} == {".png"}
+    monkeypatch.setattr(ex, "run", lambda *arguments: {**measure(*arguments), "new": 1})
+    assert run(experiment, ["methods", "--again", *out]).exit_code == 0
+    assert file.read_text().count('"new": 1') == 2 == len(file.read_text().splitlines())
 
 
 def test_an_interrupted_experiment_says_how_to_go_on(run, few, tmp_path, monkeypatch):
@@ -150,17 +157,18 @@ def test_an_interrupted_experiment_says_how_to_go_on(run, few, tmp_path, monkeyp
         done.append(1)
         return measure(*arguments)
 
+    file = tmp_path / "new" / "results.jsonl"
     monkeypatch.setattr(ex, "run", interrupted)
-    result = run(experiment, ["methods", "--out", str(tmp_path)])
+    result = run(experiment, ["methods", "--out", str(file)])
     assert result.exit_code == 130
     assert "goes on from there" in result.stderr
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+    assert len(file.read_text().splitlines()) == 1
     monkeypatch.setattr(ex, "run", measure)
-    assert run(experiment, ["methods", "--out", str(tmp_path)]).exit_code == 0
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    assert run(experiment, ["methods", "--out", str(file)]).exit_code == 0
+    assert len(file.read_text().splitlines()) == 2
 
 
 def test_an_unknown_experiment_is_named(run, tmp_path):
-    result = run(experiment, ["nonsense", "--out", str(tmp_path)])
+    result = run(experiment, ["nonsense", "--out", str(tmp_path / "x.jsonl")])
     assert result.exit_code == 2
-    assert "there is no experiment 'nonsense'; there are methods" in result.stderr
+    assert "there is no experiment 'nonsense'; there are untimed, timed, methods" in result.stderr

@@ -3,7 +3,10 @@
 import dataclasses
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -103,6 +106,65 @@ def test_a_path_is_loaded_as_saved(build, tmp_path):
     assert texts[0] == texts[1]
     with pytest.raises(ValueError, match="has no tokenizer"):
         generate(loaded, ["text"], [0], settings)
+
+
+BY_NAME = """
+import json
+from draftproof.fast.decoding import Settings, generate, load_pair
+from draftproof.fast.decoding.models import load_model
+
+pair = load_pair("someone/draft", "someone/target", dtype="float64")
+run = generate(pair, ["a b"], [1], Settings(max_new_tokens=12))
+bare = load_model("someone/bare")
+messages = []
+for name in ("someone/missing", "not a name!"):
+    try:
+        load_model(name)
+    except ValueError as error:
+        messages.append(str(error))
+print(json.dumps([pair.target.name, run.generations[0].tokens, bare.tokenizer, messages]))
+"""
+
+
+def cached(home, name, model, tokenizer=None):
+    """A model as the hub's cache keeps it: a branch that names a commit, and its snapshot."""
+    folder = home / "hub" / f"models--someone--{name}"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(commit)
+    model.save_pretrained(folder / "snapshots" / commit)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder / "snapshots" / commit)
+
+
+def test_a_name_is_found_in_the_cache_without_a_network(build, tmp_path):
+    """In a process of its own, since the cache's place is read when transformers is imported."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {word: i for i, word in enumerate(["?", "a", "b", "c", "d", "e", "f", "g"])}
+    words = Tokenizer(models.WordLevel(ids, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?")
+    for name, seed in (("draft", 1), ("target", 2)):
+        cached(tmp_path, name, build("llama", 8, seed=seed), tokenizer)
+    cached(tmp_path, "bare", build("llama", 8, seed=3))
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    environment.pop("HF_HUB_CACHE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", BY_NAME], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    name, tokens, bare, messages = json.loads(done.stdout)
+    assert name == "someone/target"
+    direct = Pair(
+        wrap(build("llama", 8, seed=1), "draft"), wrap(build("llama", 8, seed=2), "target"), 8
+    )
+    expected = decode(direct, [[1, 2]], [1], Settings(max_new_tokens=12))
+    assert tokens == expected.generations[0].tokens
+    assert bare is None  # no tokenizer is saved with it, and none is made up
+    assert messages[0].startswith("model 'someone/missing' cannot be loaded: ")
+    assert messages[1].startswith("model 'not a name!' cannot be loaded: ")
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path):

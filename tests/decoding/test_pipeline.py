@@ -240,14 +240,17 @@ def test_a_dropped_carry_is_seen(scheme, pair, target_law, monkeypatch):
         return dataclasses.replace(right(*arguments, **named), carry=None)
 
     monkeypatch.setattr(rounds, "verify_any", forgetful)
-    assert evidence(pair, settings_of(scheme), target_law) > THRESHOLD
+    settings = settings_of(scheme)
+    if scheme == "ranked_block:stateful":  # which owes little after many drafts
+        settings = dataclasses.replace(settings, drafts=1)
+    assert evidence(pair, settings, target_law) > THRESHOLD
 
 
 def test_distinct_drafts_under_a_rule_for_independent_ones_are_seen(pair, target_law):
     def wrong(batch, uniforms, carry):
         return verify("spectr:recursive_rejection", batch, uniforms)
 
-    settings = settings_of(wrong, distinct=True)
+    settings = dataclasses.replace(settings_of(wrong, distinct=True), length=1)
     assert evidence(pair, settings, target_law) > THRESHOLD
 
 
