@@ -3,6 +3,7 @@
 Where Coq is absent these are skipped with what to install; DRAFTPROOF_REQUIRE_COQ=1 forbids that.
 """
 
+import re
 import shutil
 import subprocess
 
@@ -54,57 +55,53 @@ def test_the_coqchk_summary_is_read(statements):
     assert statements.check_coqchk("Fatal Error") != ""
 
 
-HEAD = """
-From mathcomp Require Import all_ssreflect all_algebra.
-From Draftproof.base Require Import probability.
-From Draftproof.programs Require Import maximal drafting kseq validity kseq_block spectr_gbv
-  greedy_block selection ranked_block multipath contract.
-From Draftproof.theorems Require Import contract.
-Local Open Scope ring_scope.
-Section S.
-Variables (R : realFieldType) (V : eqType) (vs : seq V) (pd qt : seq V -> V -> R).
-Hypotheses (dpd : forall c, is_dist vs (pd c)) (dqt : forall c, is_dist vs (qt c)).
-"""
-# A theorem used with a hypothesis left out: (what is needed, the right use, the use without it).
-# refutations/*.v show for each of these that the statement without it is false.
-DROPPED = {
-    "a valid scale": (
-        "Lemma use rho K L : {hypothesis}\n"
-        "  valid vs qt (kseq_block_contract vs pd qt rho true K L) L.\n"
-        "Proof. {proof} Qed.",
-        ("rho_ok vs rho -> ", "by move=> rok; exact: kseq_block_contract_valid."),
-        ("", "by apply: kseq_block_contract_valid."),
-    ),
-    "the carry": (
-        "Lemma use L D c f : (forall x, is_dist vs (D x)) ->\n"
-        "  E vs (bind (greedy_block_contract vs pd L D c)\n"
-        "    (fun o => fill {hypothesis} (size c + L.+1)%N o.1)) f\n"
-        "  = E vs (generate D L.+1 c) f.\nProof. {proof} Qed.",
-        ("o.2", "by move=> dD; exact: greedy_block_contract_valid."),
-        ("D", "by move=> dD; exact: greedy_block_contract_valid."),
-    ),
-    "column sums of the label laws": (
-        "Lemma use J pi0 post K L : is_law J pi0 -> (forall c x, is_law J (post c x)) ->\n"
-        "  (forall c l, (l < J)%N -> post c c l = pi0 l) -> {hypothesis}\n"
-        "  valid vs qt (ranked_block_contract vs pd qt J pi0 post K.+1 L) L.\nProof. {proof} Qed.",
-        (
-            "(forall c x l, (l < J)%N ->"
-            " \\sum_(v <- vs) pd x v * post c (rcons x v) l = post c x l) ->",
-            "by move=> h1 h2 h3 h4; exact: ranked_block_contract_valid.",
-        ),
-        ("", "by move=> h1 h2 h3; apply: ranked_block_contract_valid."),
-    ),
-}
+def claims(proofs):
+    """The header of refutations/needed.v, and of each claim: its definition, the theorem that it
+    holds with the hypothesis, and what stands in the place of the hypothesis in its refutation.
+    """
+    header, *sections = re.split(
+        r"^(?=\(\* --- )",
+        (proofs / "theories/refutations/needed.v").read_text(),
+        flags=re.MULTILINE,
+    )
+    found = {}
+    for section in sections:
+        definition, theorem, refutation = re.search(
+            r"^(Definition .*?)^(Theorem .*?Qed\.)\s+Theorem \w+ : ~ (.*?)\.$", section, re.M | re.S
+        ).groups()
+        found[re.match(r"Theorem (\w+)", theorem)[1]] = (definition, theorem, refutation)
+    return header, found
 
 
-@pytest.mark.parametrize("needed", DROPPED)
-def test_a_theorem_without_its_hypothesis_does_not_apply(built, tmp_path, needed):
-    text, right, dropped = DROPPED[needed]
-    for (hypothesis, proof), accepted in ((right, True), (dropped, False)):
-        statement = text.replace("{hypothesis}", hypothesis).replace("{proof}", proof)
-        imports = HEAD.replace("Import contract.\nLocal", "Import contract multipath.\nLocal")
-        done = coqc(built, tmp_path, f"{imports}{statement}\nEnd S.\n")
-        assert (done.returncode == 0) == accepted, done.stderr
+NEEDED = (
+    "maximal_sum",
+    "drafter_same",
+    "answer_uniq",
+    "choice_law",
+    "scale_valid",
+    "carry_kept",
+    "labels_average",
+    "one_draft",
+    "order_same",
+    "domination",
+)
+
+
+def test_every_needed_hypothesis_is_dropped_below(proofs):
+    assert tuple(claims(proofs)[1]) == NEEDED
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_the_proof_of_a_theorem_fails_without_its_hypothesis(built, tmp_path, name):
+    """The proof as it stands, of the statement that is refuted in the same file."""
+    header, found = claims(built)
+    definition, theorem, without = found[name]
+    dropped = re.sub(r"\A(Theorem \w+ : ).*?\.$", rf"\g<1>{without}.", theorem, flags=re.M | re.S)
+    assert dropped != theorem
+    assert coqc(built, tmp_path, f"{header}{definition}{theorem}\n").returncode == 0
+    done = coqc(built, tmp_path, f"{header}{definition}{dropped}\n")
+    assert done.returncode == 1
+    assert "Error" in done.stderr
 
 
 def test_the_oracle_with_a_fault_differs(built, compare_trees, monkeypatch, tmp_path):
