@@ -58,6 +58,11 @@ class Size:
         return self.blocks * (1 + self.drafts * self.length)
 
     @property
+    def steps(self) -> int:
+        """To this the operations of a call on small tensors are about proportional."""
+        return self.length * self.drafts
+
+    @property
     def bytes(self) -> int:
         """Bytes of both tables of rows in float32: rows are not shared between blocks."""
         return 2 * self.nodes * self.vocab * 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 import textwrap
-from collections.abc import Iterable
 from math import log
 from typing import Any
 
@@ -142,33 +141,35 @@ def _summary(report: Report, name: str) -> list[str]:
         "| extra memory, % of rows | speed-up: median (range) | cells |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    slower = []
+    slower = {}
     for scheme in (*SINGLE, *MULTIPLE):
         shown = _shown(report, scheme)
         if shown is None:
             continue
         size, line = shown
         factors = _speedups(report, scheme)
+        slower[scheme] = [blocks for blocks, factor in factors if factor < 1]
         gain = ""
         if factors:
-            low, high = min(factors), max(factors)
-            gain = f"{statistics.median(factors):.1f} ({low:.1f} to {high:.0f})"
-        if below := sum(f < 1 for f in factors):
-            slower.append(f"{scheme} ({below} of {len(factors)})")
+            low, middle, high = (
+                _digits(f(x for _, x in factors)) for f in (min, statistics.median, max)
+            )
+            gain = f"{middle} ({low} to {high})"
         lines.append(
             f"| {scheme} | {size.vocab:,}, {size.blocks}, {size.length}, {size.drafts} "
             f"| {_ms(line['median_ms'])} | {_reading(line)} "
             f"| {100 * line['extra_of_rows']:.1f} | {gain} | {len(factors)} |"
         )
     lines.append("")
-    if slower:
-        lines += _paragraph(
-            "Cells in which the straightforward version is the faster one:",
-            f"{', '.join(slower)}.",
-        )
-    else:
-        lines += _paragraph("In no cell is a straightforward version faster.")
-    return lines
+    among = [blocks for found in slower.values() for blocks in found]
+    if not among:
+        return lines + _paragraph("In no cell is a straightforward version faster.")
+    counts = ", ".join(f"{scheme} {len(found)}" for scheme, found in slower.items() if found)
+    return lines + _paragraph(
+        f"In {len(among)} cells the straightforward version is the faster one ({counts}),",
+        f"{among.count(1)} of them with one block: there the operations on small tensors, which a",
+        "batch shares, weigh more than the rows.",
+    )
 
 
 def _shown(report: Report, scheme: str) -> tuple[Size, Report] | None:
@@ -199,13 +200,17 @@ def _listed(names: list[str]) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 
-def _speedups(report: Report, scheme: str) -> list[float]:
-    """Time of the straightforward version over that of the fast path, in each cell."""
+def _speedups(report: Report, scheme: str) -> list[tuple[int, float]]:
+    """(blocks, time of the straightforward version over that of the fast path) in each cell."""
     return [
-        line["straightforward"]["median_ms"] / line["median_ms"]
-        for _, cell in sizes(report)
+        (size.blocks, line["straightforward"]["median_ms"] / line["median_ms"])
+        for size, cell in sizes(report)
         if (line := line_of(cell, scheme)) is not None and "straightforward" in line
     ]
+
+
+def _digits(factor: float) -> str:
+    return f"{factor:.2f}" if factor < 1 else f"{factor:.1f}" if factor < 10 else f"{factor:.0f}"
 
 
 def _ms(value: float) -> str:
@@ -385,25 +390,34 @@ def _left_out(report: Report) -> list[str]:
     lines = ["## Left out", ""]
     for entry in report["left_out"]:
         lines.append(f"* {Size(**entry['size'])}: {entry['reason']}.")
-    for size, cell in sizes(report):
-        for what, reasons in _by_what(cell["left_out"]).items():
-            lines.append(f"* {size}, {what}: {'; '.join(reasons)}.")
+    counts: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for _, cell in sizes(report):
+        for entry in cell["left_out"]:
+            kind = "memory" if "GiB" in entry["reason"] else "time"
+            of = counts.setdefault((entry["scheme"], entry["what"]), {"time": [], "memory": []})
+            of[kind].append(entry["reason"])
+    if counts:
+        lines += [
+            "",
+            *_paragraph(
+                "In cells that were measured (a dash, or no number in brackets, above), for the",
+                "time or the memory that they would take; the first and the last reason, in the",
+                "order of size. All are in the JSON.",
+            ),
+            "| | what | cells | time | cells | memory |",
+            "|---|---|--:|---|--:|---|",
+        ]
+    for (scheme, what), of in sorted(counts.items()):
+        both = (f"{len(reasons) or ''} | {_ends(reasons)}" for reasons in of.values())
+        lines.append(f"| {scheme} | {what} | {' | '.join(both)} |")
     if len(lines) == 2:
         lines.append("Nothing.")
     return [*lines, ""]
 
 
-def _by_what(entries: Iterable[Report]) -> dict[str, list[str]]:
-    """The reasons of a cell by what was left out, equal reasons together."""
-    grouped: dict[str, dict[str, list[str]]] = {}
-    for entry in entries:
-        grouped.setdefault(entry["what"], {}).setdefault(entry["reason"], []).append(
-            entry["scheme"]
-        )
-    return {
-        what: [f"{', '.join(schemes)} ({reason})" for reason, schemes in reasons.items()]
-        for what, reasons in grouped.items()
-    }
+def _ends(reasons: list[str]) -> str:
+    """The first and the last of some reasons."""
+    return " … ".join(dict.fromkeys([*reasons[:1], *reasons[-1:]]))
 
 
 def compact(report: Report) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from draftproof.fast import VERIFIERS, Batch
+from draftproof.fast import VERIFIERS
 from draftproof.fast.bench import measure
 from draftproof.fast.bench.measure import Runner, Size, Usage, summary, timed
 from draftproof.fast.verifiers import HOST_PLANNED
@@ -103,7 +103,9 @@ def memory_limit(device: torch.device) -> int:
 class _Shares:
     """How the time is shared: by the bytes of the cells that are left, equally within a cell."""
 
-    def __init__(self, seconds: float, sizes: list[Size]) -> None:
+    def __init__(self, seconds: float, sizes: list[Size], fixed: dict[str, float]) -> None:
+        """`fixed`: the seconds that a call of a scheme takes without its rows, at `_tiny` size."""
+        self._fixed = fixed
         self._end = time.perf_counter() + seconds
         self._left = sum(size.bytes for size in sizes)
         self._known: dict[str, dict[tuple[int, int], tuple[Size, float]]] = {}
@@ -115,12 +117,17 @@ class _Shares:
         return max(CHEAP, share / len(schemes(size)))
 
     def predicted(self, what: str, size: Size) -> float:
-        """Seconds of a call, from the last cell of equal V and K, else the last one; 0 if none."""
+        """Seconds of a call, from the last cell of equal V and K, else the last one; 0 if none.
+
+        The part without rows grows with L K, the rest with the bytes of the rows.
+        """
         known = self._known.get(what)
         if not known:
             return 0.0
         before, seconds = known.get((size.vocab, size.drafts)) or list(known.values())[-1]
-        return seconds * size.bytes / before.bytes
+        own = self._fixed.get(what, 0.0) / _fixed_size(what).steps
+        rest = max(seconds - own * before.steps, 0.1 * seconds)
+        return own * size.steps + rest * size.bytes / before.bytes
 
     def learn(self, what: str, size: Size, seconds: float) -> None:
         """A call took so long."""
@@ -174,10 +181,8 @@ def run(
     start = time.perf_counter()
     _warm_up(device)
     if "fixed" not in report:
-        report["fixed"] = {
-            scheme: summary(timed(Runner(scheme, _tiny(scheme, device)), device, repeats, 1.0))
-            for scheme in (*SINGLE, *MULTIPLE)
-        }
+        report["fixed"] = _fixed_times(device, repeats)
+    fixed = {scheme: times["median_ms"] / 1e3 for scheme, times in report["fixed"].items()}
     known = [Size(**cell["size"]) for cell in report["cells"]]
     report["left_out"] = [
         {
@@ -193,9 +198,9 @@ def run(
     bar = _Bar(len(todo) + len(along))
     for axis, points in along.items():
         bar.show(f"cost along {axis}")
-        report["scaling"][axis] = _along(points, device, repeats, 0.15 * seconds / 3)
+        report["scaling"][axis] = _along(points, device, repeats, 0.05 * seconds, fixed)
         write(partial, json.dumps(report) + "\n")
-    shares = _Shares(seconds - (time.perf_counter() - start), todo)
+    shares = _Shares(seconds - (time.perf_counter() - start), todo, fixed)
     for size in todo:
         bar.show(str(size))
         report["cells"].append(_cell(size, device, repeats, limit, shares, report))
@@ -207,10 +212,19 @@ def run(
     return report
 
 
-def _tiny(scheme: str, device: torch.device) -> Batch:
-    """Blocks of the size of the aims (K = 3 for several drafts) over a tiny vocabulary."""
+def _fixed_size(scheme: str) -> Size:
+    """Blocks as those of the aims, for several drafts K = 3, over a tiny vocabulary."""
     drafts = 1 if scheme in SINGLE else 3
-    return measure.inputs(Size(FIXED_VOCAB, AIM.blocks, AIM.length, drafts), device)
+    return Size(FIXED_VOCAB, AIM.blocks, AIM.length, drafts)
+
+
+def _fixed_times(device: torch.device, repeats: int) -> Report:
+    """What a call of each scheme costs without its rows."""
+    made = {}
+    for scheme in (*SINGLE, *MULTIPLE):
+        batch = measure.inputs(_fixed_size(scheme), device)
+        made[scheme] = summary(timed(Runner(scheme, batch), device, repeats, 1.0))
+    return made
 
 
 def _warm_up(device: torch.device) -> None:
@@ -260,7 +274,7 @@ def _cell(
         if device.type == "cuda" and scheme not in HOST_PLANNED:
             line["graph"] = _in_graph(call, device, repeats, share)
         cell["lines"].append(line)
-        needed = size.bytes + 3 * size.path_bytes  # its rows by path and temporaries like them
+        needed = size.bytes + 4 * size.path_bytes  # rows by path, and temporaries like them
         reason = f"{gib(needed)} GiB with temporaries, {gib(limit)} GiB may be used"
         slow = shares.refuses(f"plain {scheme}", size, share, 1.0)
         if needed > limit or slow:
@@ -298,11 +312,13 @@ def _in_graph(call: Runner, device: torch.device, repeats: int, seconds: float) 
     return summary(timed(replay, device, repeats, seconds))
 
 
-def _along(sizes: list[Size], device: torch.device, repeats: int, seconds: float) -> list[Report]:
+def _along(
+    sizes: list[Size], device: torch.device, repeats: int, seconds: float, fixed: dict[str, float]
+) -> list[Report]:
     """The times of all schemes for several drafts at these sizes, as far as the time allows."""
     lines = []
     share = seconds / len(sizes) / len(MULTIPLE)
-    shares = _Shares(seconds, sizes)
+    shares = _Shares(seconds, sizes, fixed)
     for size in sizes:
         batch = measure.inputs(size, device)
         for scheme in MULTIPLE:

@@ -283,7 +283,7 @@ def made_up(kind: str, factor: float = 1.0) -> Any:
 
 def test_a_call_that_is_too_long_is_refused_with_the_reason() -> None:
     small, large = Size(1000, 1, 4, 1), Size(1000, 4, 4, 1)  # four times the rows
-    late, early = run._Shares(-1.0, [small, large]), run._Shares(100.0, [small, large])
+    late, early = (run._Shares(seconds, [small, large], {}) for seconds in (-1.0, 100.0))
     assert early.of(small) == pytest.approx(100 / 5 / 3, rel=0.01)  # a fifth, over three schemes
     assert early.of(large) == pytest.approx(100 / 3, rel=0.01)
     assert late.of(small) == run.CHEAP
@@ -296,6 +296,10 @@ def test_a_call_that_is_too_long_is_refused_with_the_reason() -> None:
         shares.learn("block", small, 0.2)
     assert early.refuses("block", large, 0.1, 2.0) is None  # short
     assert late.refuses("block", large, 0.1, 2.0) == "about 0.8 s a call, 0.1 s allotted"
+    # of 0.2 s, 0.1 s are there without rows (0.2 s at L = 8): the rest grows with the rows
+    fixed = run._Shares(-1.0, [small, large], {"block": 0.2})
+    fixed.learn("block", small, 0.2)
+    assert fixed.predicted("block", large) == pytest.approx(0.1 + 0.4)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
