@@ -62,7 +62,7 @@ def load(
         if (draft, target) == ("2-gram", "3-gram"):
             from draftproof.fast.decoding.ngram import ngram_pair
 
-            return ngram_pair()
+            return ngram_pair(device=device)
         return load_pair(draft, target, device, dtype)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -279,10 +279,11 @@ def experiment(
         if name == "ngram":
             from draftproof.fast.decoding.ngram import ngram_pair
 
-            return ngram_pair()
+            return ngram_pair(device=device)
         return pair
 
     try:
+        ex.check_origin(out, pair)
         results = ex.Results(out, parts if again else ())
         _measure(list(ex.tasks(parts, pairs, results.keys)), results)
         found = {result["key"]: result for result in ex.read_results(out)}

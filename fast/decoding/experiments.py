@@ -185,6 +185,8 @@ TIMED: dict[str, tuple[Configuration, ...]] = {
 }
 """Group name -> methods that are timed in turn, autoregressive decoding first."""
 
+FORMAT = 2
+"""Of the lines of a results file."""
 LAW, FORWARD = "law", "forward"
 UNTIMED_PARTS = (*CELLS, LAW)
 TIMED_PARTS = (*TIMED, FORWARD)
@@ -231,7 +233,7 @@ def run(
         for tau in generation.accepted[: generation.whole_rounds]:
             histogram[tau] += 1
     return {
-        "format": 1,
+        "format": FORMAT,
         "key": configuration.key,
         "configuration": asdict(configuration),
         "draft": pair.draft.name,
@@ -275,7 +277,7 @@ def time_group(name: str, pair: Pair, prompt: int, warm: set[Configuration]) -> 
             seconds[i].append(decoded.seconds)
     busy, began = time.thread_time() - busy, time.perf_counter() - began
     return {
-        "format": 1,
+        "format": FORMAT,
         "key": f"{name}/{pair.target.name}/{prompt}",
         "speed": {"group": name, "prompt": prompt, "tokens": how[0].max_new_tokens},
         "draft": pair.draft.name,
@@ -361,7 +363,7 @@ def law_of_two_bytes(
     expected = np.append(law[common], law[~common].sum()) * texts
     simulated = np.random.default_rng(0).multinomial(texts, expected / texts, 200)
     return {
-        "format": 1,
+        "format": FORMAT,
         "key": f"law/{scheme}",
         LAW: {"scheme": scheme, "texts": texts, "cells": len(seen)},
         "p_value": float(stats.chisquare(seen, expected).pvalue),
@@ -406,7 +408,7 @@ def forward_times(
             scorer.commit(torch.full((len(tokens), 1), -1))
     return [
         {
-            "format": 1,
+            "format": FORMAT,
             "key": f"forward/{model.name}/{axis}/{count}",
             FORWARD: {"model": model.name, "axis": axis, "nodes": count, "context": context},
             "device": str(model.device),
@@ -490,11 +492,17 @@ def read_results(path: Path) -> list[dict[str, Any]]:
         if not line:
             continue
         try:
-            results.append(json.loads(line))
+            result = json.loads(line)
         except json.JSONDecodeError as error:
             if number == len(lines):
                 break
             raise ValueError(f"{path}, line {number}: {error}") from error
+        if result.get("format", FORMAT) != FORMAT:
+            raise ValueError(
+                f"{path}, line {number} has format {result['format']}, this version reads "
+                f"{FORMAT}: start a new file"
+            )
+        results.append(result)
     return results
 
 
@@ -520,6 +528,19 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         self.keys.add(result["key"])
+
+
+def check_origin(path: Path, pair: Pair) -> None:
+    """Raise ``ValueError`` if a results file has lines of another pair or device."""
+    ours = {"draft": pair.draft.name, "target": pair.target.name, "device": str(pair.target.device)}
+    for result in read_results(path):
+        if result.get("configuration", {}).get("pair") == "shipped":
+            for name, value in ours.items():
+                if result[name] != value:
+                    raise ValueError(
+                        f"{path} has results of {name} {result[name]}, this run has {value}: "
+                        "give another --out"
+                    )
 
 
 def part_of(result: dict[str, Any]) -> set[str]:

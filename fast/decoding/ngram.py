@@ -183,11 +183,14 @@ def read_trie(path: Path) -> BackoffModel:
 class NgramScorer:
     """A `Scorer` whose state is the last two words of each request and of each pending node."""
 
-    def __init__(self, model: BackoffModel, order: int, vocabulary: int, batch: int) -> None:
+    def __init__(
+        self, model: BackoffModel, order: int, device: torch.device, vocabulary: int, batch: int
+    ) -> None:
         if vocabulary != model.vocabulary:
             raise ValueError(f"vocabulary is {vocabulary}, the model has {model.vocabulary} words")
         self._model = model
         self._order = order
+        self._device = device
         self._contexts: list[list[int]] = [[] for _ in range(batch)]
         self._forget_pending()
 
@@ -216,7 +219,7 @@ class NgramScorer:
                     rows[request, i] = self._model.row(
                         before[0] if before else None, token, self._order
                     )
-        return torch.from_numpy(np.log(rows))
+        return torch.from_numpy(np.log(rows)).to(self._device)
 
     def commit(self, nodes: Tensor) -> None:
         for request, chain in enumerate(nodes.tolist()):
@@ -243,8 +246,11 @@ def load(path: Path | None = None) -> BackoffModel:
     return read_trie(path)
 
 
-def ngram_pair(path: Path | None = None) -> Pair:
-    """2-grams draft, 3-grams verify, over V = 72,546 words."""
+def ngram_pair(path: Path | None = None, device: str = "cpu") -> Pair:
+    """2-grams draft, 3-grams verify, over V = 72,546 words.
+
+    Rows are looked up on the CPU and go to ``device`` from there.
+    """
     model = load(path)
     start, end = model.vocabulary, model.words.index("</s>")
     tokenizer = WordTokenizer(model.words, start, silent=frozenset([start, end]))
@@ -257,8 +263,8 @@ def ngram_pair(path: Path | None = None) -> Pair:
             context=None,
             end_of_text=frozenset([end]),
             tokenizer=tokenizer,
-            device=torch.device("cpu"),
-            start=functools.partial(NgramScorer, model, order),
+            device=torch.device(device),
+            start=functools.partial(NgramScorer, model, order, torch.device(device)),
         )
 
     return Pair(language_model(2), language_model(3), model.vocabulary)

@@ -21,7 +21,6 @@ from draftproof.fast.decoding.analysis import (
     forward_growth,
     forward_models,
     get,
-    holm,
     law_tests,
     linearised,
     mean_interval,
@@ -31,6 +30,7 @@ from draftproof.fast.decoding.analysis import (
     speed_difference,
     speed_up,
     timing,
+    together,
     verdicts,
 )
 from draftproof.fast.decoding.controls import CONTROLS
@@ -77,12 +77,6 @@ def outcome(verdict: Verdict) -> str:
     return f"{('no difference seen', 'more', 'fewer')[verdict.sign]} ({value})"
 
 
-def together(gaps: dict[str, tuple[Estimate, float]]) -> dict[str, Verdict]:
-    """Verdicts of differences that are claimed together."""
-    adjusted = holm([p for _, p in gaps.values()])
-    return {key: Verdict(e, p) for (key, (e, _)), p in zip(gaps.items(), adjusted)}
-
-
 def methods_text(found: Found) -> str:
     """Which claims hold in how many columns, and what leads each."""
     leaders = []
@@ -92,10 +86,11 @@ def methods_text(found: Found) -> str:
             best = max(done, key=lambda s: per_call(done[s]).value)
             leaders.append(f"{NAMES[best]} at K={k} L={n} T={t:g}")
     families: dict[str, list[tuple[str, Verdict]]] = {}
-    for text, verdict in verdicts(found).items():
-        family, _, where = text.partition(", ")
-        if " over " in family:
-            families.setdefault(family, []).append((where, verdict))
+    known = verdicts(found)
+    for claim in CLAIMS:
+        if claim.family and claim.text in known:
+            where = claim.text.removeprefix(f"{claim.family}, ")
+            families.setdefault(claim.family, []).append((where, known[claim.text]))
     lines = [f"Most tokens per call: {listed(leaders)}."] if leaders else []
     for family, results in families.items():
         parts = []

@@ -155,6 +155,28 @@ def test_damage_in_the_middle_is_not_passed_over(tmp_path):
         ex.Results(path)
 
 
+def test_lines_of_another_format_or_origin_are_not_mixed_in(tmp_path, pair):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"key": "a", "format": 1}\n')
+    with pytest.raises(ValueError, match="line 1 has format 1, this version reads 2"):
+        ex.Results(path)
+    line = {
+        "key": "a",
+        "configuration": dataclasses.asdict(small()),
+        "draft": "shipped-draft",
+        "target": "shipped-target",
+        "device": "cpu",
+    }
+    path.write_text(json.dumps(line) + "\n")
+    ex.check_origin(path, pair)
+    path.write_text(json.dumps(line | {"device": "cuda"}) + "\n")
+    with pytest.raises(ValueError, match="has results of device cuda, this run has cpu"):
+        ex.check_origin(path, pair)
+    path.write_text(json.dumps(line | {"target": "other"}) + "\n")
+    with pytest.raises(ValueError, match="has results of target other"):
+        ex.check_origin(path, pair)
+
+
 def test_again_drops_the_lines_of_the_named_parts(tmp_path):
     path = tmp_path / "results.jsonl"
     results = ex.Results(path)

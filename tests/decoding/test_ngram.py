@@ -68,7 +68,7 @@ def test_rows_are_normalised_and_close_to_the_formula(model, rng):
 
 
 def test_the_scorer_follows_paths_of_a_tree(model):
-    scorer = ngram.NgramScorer(model, 3, model.vocabulary, 1)
+    scorer = ngram.NgramScorer(model, 3, torch.device("cpu"), model.vocabulary, 1)
     start = model.vocabulary
     scorer.prefill(torch.tensor([[start, 5]]))
     logits = scorer.extend(torch.tensor([[7, 8, 9, 9]]), torch.tensor([[-1, 0, 0, 1]]))[0]

@@ -246,14 +246,6 @@ def test_a_dropped_carry_is_seen(scheme, pair, target_law, monkeypatch):
     assert evidence(pair, settings, target_law) > THRESHOLD
 
 
-def test_distinct_drafts_under_a_rule_for_independent_ones_are_seen(pair, target_law):
-    def wrong(batch, uniforms, carry):
-        return verify("spectr:recursive_rejection", batch, uniforms)
-
-    settings = dataclasses.replace(settings_of(wrong, distinct=True), length=1)
-    assert evidence(pair, settings, target_law) > THRESHOLD
-
-
 def test_uniforms_reused_across_rounds_are_seen(pair, target_law, monkeypatch):
     right = rounds.draw_uniforms
 
