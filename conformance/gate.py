@@ -29,7 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from draftproof.conformance.subject import Batch, Declaration, Ints, call, one_by_one
+from draftproof.conformance.cases.fixtures import draft_laws
+from draftproof.conformance.subject import Batch, Declaration, Floats, Ints, call, one_by_one
+from draftproof.conformance.tables import sample_rows
 from draftproof.reference.catalogue import find
 
 __all__ = [
@@ -66,6 +68,9 @@ def _batch(
         drafts = drafts if most is None else min(drafts, most)
     drafts = max(drafts, declaration.drafts[0], entry.drafts[0])
     length = 1 if entry.kind == "coupling" else length
+    distinct = draft_laws(entry, declaration)[:1] == ["without_replacement"]
+    if distinct:
+        length = 1  # siblings of one node; how longer drafts share theirs is up to the tree
     if declaration.length[1] is not None:
         length = min(length, declaration.length[1])
     length = max(length, declaration.length[0])
@@ -83,9 +88,12 @@ def _batch(
             break
         rows = np.take_along_axis(mixed[:, :, depth], place, axis=-1)
         draft_rows[:, :, depth] = rows
-        reached = np.cumsum(rows, axis=-1)
-        threshold = generator.random((size, drafts, 1)) * reached[..., -1:]
-        last = (reached <= threshold).sum(axis=-1)
+        if distinct:
+            last = _without_replacement(generator, rows)
+        else:
+            reached = np.cumsum(rows, axis=-1)
+            threshold = generator.random((size, drafts, 1)) * reached[..., -1:]
+            last = (reached <= threshold).sum(axis=-1)
         tokens[:, :, depth] = last
     takes = declaration.uniforms
     return Batch(
@@ -101,6 +109,16 @@ def _batch(
         seeds=np.arange(size, dtype=np.int64),
         position=np.zeros(size, dtype=np.int64),
     )
+
+
+def _without_replacement(generator: np.random.Generator, rows: Floats) -> Ints:
+    """[B, K]: K distinct tokens of each row [B, K, V] (K times the same), in the order drawn."""
+    size, drafts, _ = rows.shape
+    left, drawn = rows[:, 0].copy(), np.zeros((size, drafts), dtype=np.int64)
+    for draft in range(drafts):
+        drawn[:, draft] = sample_rows(generator, left)
+        left[np.arange(size), drawn[:, draft]] = 0.0
+    return drawn
 
 
 def accepted_length(

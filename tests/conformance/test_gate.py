@@ -97,6 +97,27 @@ def test_drafts_that_share_a_prefix_share_its_rows():
     assert seen > 100
 
 
+def test_siblings_without_replacement_are_distinct_and_follow_their_row():
+    given = {"name": "any", "schemes": ["spectr:without_replacement"], "uniforms": True}
+    declaration = Declaration.parse(given)
+    batch = gating._batch(
+        "spectr:without_replacement", declaration, size=6000, vocab=4, length=4, drafts=2
+    )
+    assert batch.shape == (6000, 2, 1, 4)
+    first, second = batch.drafts[:, 0, 0], batch.drafts[:, 1, 0]
+    assert (first != second).all()
+    rows, every = batch.draft_rows[:, 0, 0], np.arange(6000)
+    for tokens, expected in ((first, rows.copy()), (second, rows.copy())):
+        if tokens is second:
+            expected[every, first] = 0
+            expected /= expected.sum(axis=1, keepdims=True)
+        # 6000 blocks: each frequency is within five standard errors.
+        mean = expected.mean(axis=0)
+        assert (
+            abs(np.bincount(tokens, minlength=4) / 6000 - mean) < 5 * np.sqrt(mean / 6000)
+        ).all()
+
+
 def test_the_accepted_length_is_the_same_every_time(quickstart):
     subject = quickstart.factory()
     first = gating.accepted_length(subject, declared(subject), "token_by_token", blocks=300)
