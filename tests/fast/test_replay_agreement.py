@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from draftproof.fast import VERIFIERS, verify
+from draftproof.fast import VERIFIERS, Uniforms, verify
 from draftproof.fast.verifiers.ranked_block import design
 from draftproof.reference import catalogue
 from draftproof.reference.chance import Replay
@@ -44,6 +44,16 @@ SIZES = [(3, 1, 3), (4, 1, 2), (3, 2, 2), (2, 3, 3), (4, 4, 1), (3, 0, 2), (3, 2
 
 def _reference_name(scheme: str) -> str:
     return "spectr" if scheme == "spectr:kseq" else scheme
+
+
+def _replay(uniforms: Uniforms, block: int) -> Replay:
+    """The reference's answers from the uniforms of one block."""
+    assert uniforms.select is not None
+    return Replay(
+        uniforms.accept[block].tolist(),
+        uniforms.token[block].item(),
+        uniforms.select[block].tolist(),
+    )
 
 
 def _fed_coupling(blocks: list[Block], batch: Any) -> Callable[[int], dict[str, Any]]:
@@ -84,11 +94,8 @@ def test_same_uniforms_same_tokens(
             extra = _fed_coupling(blocks, batch)
         elif scheme == "ranked_block:stateful":
             extra = lambda b: {"couple": same_coupling}  # noqa: E731
-        assert uniforms.select is not None
         for b, block in enumerate(blocks):
-            replay = Replay(
-                uniforms.accept[b].tolist(), uniforms.token[b].item(), uniforms.select[b].tolist()
-            )
+            replay = _replay(uniforms, b)
             outcome = verifier(
                 replay,
                 FixedDrafts(block.paths, length),
@@ -121,7 +128,7 @@ def test_a_reused_uniform_is_seen(scheme: str) -> None:
     result = verify(scheme, batch, reused)
     seen = 0
     for b, block in enumerate(blocks):
-        replay = Replay(uniforms.accept[b].tolist(), uniforms.token[b].item())
+        replay = _replay(uniforms, b)
         outcome = catalogue.SCHEMES[scheme].verify(
             replay, FixedDrafts(block.paths, 3), Model.table(block.draft), Model.table(block.target)
         )
@@ -177,13 +184,10 @@ def test_carries_over_rounds(
             blocks.append(Block(own, _after(target, prefix, length), paths))
         batch = batch_of(blocks)
         uniforms = uniforms_for(batch, number)
-        assert uniforms.select is not None
         result = verify(scheme, batch, uniforms, carry=carry, **options)
         carry = result.carry
         for b, block in enumerate(blocks):
-            replay = Replay(
-                uniforms.accept[b].tolist(), uniforms.token[b].item(), uniforms.select[b].tolist()
-            )
+            replay = _replay(uniforms, b)
             outcome = verifier(
                 replay,
                 FixedDrafts(block.paths, length),
