@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
+from draftproof.reference.numbers import ONE, ZERO, Number, total
 
 __all__ = ["CertificateError", "Optimum", "Program", "check_certificate", "solve"]
 
@@ -71,7 +71,7 @@ def solve(program: Program, method: Literal["auto", "highs", "exact"] = "auto") 
                 raise
         else:
             try:
-                return _confirm(program, standard, basis)
+                return _confirm(program, standard, _made_feasible(standard, basis))
             except CertificateError:
                 if method == "highs":
                     raise
@@ -176,11 +176,62 @@ def _propose_by_highs(standard: _Standard) -> list[int]:
     ]
 
 
+MOST_PIVOTS = 100
+"""How far the proposal of HiGHS is followed up before the exact method starts from scratch."""
+
+
+def _made_feasible(standard: _Standard, basis: Sequence[int]) -> list[int]:
+    """The basis after exact steps of the dual simplex method, until its point is feasible.
+
+    HiGHS takes a bound below its tolerance (1e-10) for 0, and improbable drafts have such bounds:
+    then its basis has exact prices of an optimum, but an infeasible point.
+
+    Raises:
+        CertificateError: the prices are not feasible, or it takes more than `MOST_PIVOTS` steps.
+    """
+    basis, n = list(basis), len(standard.columns)
+    for _ in range(MOST_PIVOTS):
+        columns, cost = _basic_columns(standard, basis)
+        amounts, prices = _solve_both(columns, standard.bound, cost)
+        # A logical column (of a row that holds with equality) stands for an amount of 0.
+        wrong = [k for k, j in enumerate(basis) if amounts[k] < 0 or (j >= n and amounts[k] != 0)]
+        if not wrong:
+            return basis
+        leaving = wrong[0]
+        unit = [ONE if k == leaving else ZERO for k in range(len(basis))]
+        _, row = _solve_both(columns, standard.bound, unit)
+        sign = 1 if amounts[leaving] > 0 else -1
+        ratios = []
+        for j in set(range(n)) - set(basis):
+            slope = sign * _price(row, standard.columns[j])
+            if slope > 0:
+                loss = _price(prices, standard.columns[j]) - standard.cost[j]
+                if loss < 0:
+                    raise CertificateError(f"dual: column {j} would still gain {-loss}")
+                ratios.append((loss / slope, j))
+        if not ratios:
+            raise CertificateError(f"primal: nothing can make up for column {basis[leaving]}")
+        basis[leaving] = min(ratios)[1]
+    raise CertificateError(f"primal: not feasible after {MOST_PIVOTS} steps")
+
+
+def _price(prices: Sequence[Number], column: Mapping[int, Number]) -> Number:
+    return total(prices[i] * a for i, a in column.items())
+
+
+def _basic_columns(
+    standard: _Standard, basis: Sequence[int]
+) -> tuple[Sequence[Mapping[int, Number]], list[Number]]:
+    """The columns of a basis and their cost."""
+    n = len(standard.columns)
+    columns = [standard.columns[j] if j < n else {j - n: ONE} for j in basis]
+    return columns, [standard.cost[j] if j < n else ZERO for j in basis]
+
+
 def _confirm(program: Program, standard: _Standard, basis: Sequence[int]) -> Optimum:
     """The exact primal and dual points of a basis, checked."""
     n = len(standard.columns)
-    columns = [standard.columns[j] if j < n else {j - n: ONE} for j in basis]
-    cost = [standard.cost[j] if j < n else ZERO for j in basis]
+    columns, cost = _basic_columns(standard, basis)
     basic, prices = _solve_both(columns, standard.bound, cost)
     for j, amount in zip(basis, basic, strict=True):
         if j >= n and amount != 0:
@@ -205,60 +256,52 @@ def _solve_both(
     size = len(bound)
     if len(columns) != size:
         raise CertificateError(f"the basis has {len(columns)} columns for {size} rows")
-    by_row: list[dict[int, Any]] = [{} for _ in range(size)]
+    by_row: list[dict[int, Number]] = [{} for _ in range(size)]
     for k, column in enumerate(columns):
         for i, coefficient in column.items():
             by_row[i][k] = coefficient
-    try:
-        import flint
-    except ImportError:
-        return _eliminate(by_row, bound), _eliminate([dict(c) for c in columns], cost)
-
-    def exact(value: Number) -> Any:
-        return flint.fmpq(int(value.numerator), int(value.denominator))
-
-    def back(matrix: Any) -> list[Number]:
-        return [rational(int(matrix[i, 0].p)) / int(matrix[i, 0].q) for i in range(size)]
-
-    matrix = flint.fmpq_mat(size, size)
-    for k, column in enumerate(columns):
-        for i, coefficient in column.items():
-            matrix[i, k] = exact(coefficient)
-    try:
-        x = matrix.solve(flint.fmpq_mat(size, 1, [exact(b) for b in bound]))
-        y = matrix.transpose().solve(flint.fmpq_mat(size, 1, [exact(c) for c in cost]))
-    except ZeroDivisionError:
-        raise CertificateError("the proposed basis is singular") from None
-    return back(x), back(y)
+    return _eliminate(by_row, bound), _eliminate([dict(c) for c in columns], cost)
 
 
 def _eliminate(rows: list[dict[int, Number]], right: Sequence[Number]) -> list[Number]:
-    """Gauss-Jordan elimination on sparse rows."""
-    rows, values = [dict(row) for row in rows], list(right)
-    pivot_of: dict[int, int] = {}
-    free = set(range(len(rows)))
-    for column in range(len(rows)):
-        candidates = [i for i in free if rows[i].get(column, ZERO) != 0]
+    """The solution of these sparse equations, by elimination and substitution (`rows` is used up).
+
+    The bases of our programs are nearly triangular: with the emptiest column first hardly anything
+    is filled in, which is faster than a dense solver (0.03 s against 0.1 s for 405 rows).
+    """
+    values = list(right)
+    # The rows in which a column still has to be eliminated.
+    inside: dict[int, set[int]] = {column: set() for column in range(len(rows))}
+    for i, row in enumerate(rows):
+        for column in row:
+            inside[column].add(i)
+    steps: list[tuple[int, int]] = []
+    while inside:
+        column = min(inside, key=lambda k: len(inside[k]))
+        candidates = inside.pop(column)
         if not candidates:
             raise CertificateError("the proposed basis is singular")
         pivot = min(candidates, key=lambda i: len(rows[i]))
-        free.discard(pivot)
-        pivot_of[column] = pivot
-        scale = rows[pivot][column]
-        rows[pivot] = {k: a / scale for k, a in rows[pivot].items()}
-        values[pivot] = values[pivot] / scale
-        for i, row in enumerate(rows):
-            factor = row.get(column, ZERO)
-            if i == pivot or factor == 0:
-                continue
-            for k, a in rows[pivot].items():
-                entry = row.get(k, ZERO) - factor * a
+        steps.append((column, pivot))
+        others = {k: a for k, a in rows[pivot].items() if k in inside}
+        for k in others:
+            inside[k].discard(pivot)
+        for i in candidates - {pivot}:
+            factor = rows[i].pop(column) / rows[pivot][column]
+            values[i] -= factor * values[pivot]
+            for k, a in others.items():
+                entry = rows[i].get(k, ZERO) - factor * a
                 if entry == 0:
-                    row.pop(k, None)
+                    del rows[i][k]
+                    inside[k].discard(i)
                 else:
-                    row[k] = entry
-            values[i] = values[i] - factor * values[pivot]
-    return [values[pivot_of[column]] for column in range(len(rows))]
+                    rows[i][k] = entry
+                    inside[k].add(i)
+    solution: list[Number] = [ZERO] * len(rows)
+    for column, pivot in reversed(steps):
+        known = total(a * solution[k] for k, a in rows[pivot].items() if k != column)
+        solution[column] = (values[pivot] - known) / rows[pivot][column]
+    return solution
 
 
 def _propose_exactly(standard: _Standard) -> list[int]:
