@@ -363,13 +363,16 @@ def _star(cell: Report) -> str:
 
 
 def _long_table(vocab: int, drafts: int, cells: list[tuple[Size, Report]]) -> list[str]:
+    """All columns of all schemes at one V and K."""
+    graphs = any("graph" in line for _, cell in cells for line in cell["lines"])
     lines = [
         "<details>",
         f"<summary>V = {vocab:,}, K = {drafts}</summary>",
         "",
         "| B | L | scheme | ms (quartiles) | calls | MB to read | passes | GB/s | of copy "
-        "| extra memory, % of rows | accepted | straightforward, ms (calls) |",
-        "|--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| extra memory, % of rows | accepted | straightforward, ms (calls) |"
+        + (" in a CUDA graph, ms |" if graphs else ""),
+        "|--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|" + ("--:|" if graphs else ""),
     ]
     for size, cell in sorted(cells, key=lambda x: (x[0].blocks, x[0].length)):
         for line in cell["lines"]:
@@ -380,9 +383,15 @@ def _long_table(vocab: int, drafts: int, cells: list[tuple[Size, Report]]) -> li
                 f"| {_ms(line['median_ms'])} ({_ms(line['low_ms'])} to {_ms(line['high_ms'])}) "
                 f"| {line['calls']} | {_reading(line)} "
                 f"| {100 * line['extra_of_rows']:.1f} | {line['mean_accepted']:.2f} "
-                f"| {beside} |"
+                f"| {beside} |" + (f" {_in_graph(line)} |" if graphs else "")
             )
     return [*lines, "", "</details>", ""]
+
+
+def _in_graph(line: Report) -> str:
+    """The time of the call in a CUDA graph, or why there is none."""
+    graph = line.get("graph", {})
+    return _ms(graph["median_ms"]) if "median_ms" in graph else graph.get("error", "")
 
 
 def _left_out(report: Report) -> list[str]:

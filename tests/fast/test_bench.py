@@ -242,7 +242,7 @@ def made_up(kind: str, factor: float = 1.0) -> Any:
             "extra_of_rows": 0.05 * factor,
             "operations": 10,
             "mean_accepted": 2.0,
-            "graph": {"median_ms": median / 2, "calls": 5},
+            **({"graph": {"median_ms": median / 2, "calls": 5}} if kind == "cuda" else {}),
         }
 
     cells = [
@@ -316,6 +316,15 @@ def test_aims_are_judged_from_the_numbers(kind: str) -> None:
     }
     assert gaps == expected[kind]
     assert all(f"| no: {aim.gap} |" in page.page(made_up(kind, 3.0), "x") for aim in bad)
+
+
+def test_a_page_of_a_gpu_has_the_times_in_graphs() -> None:
+    report = made_up("cuda")
+    report["cells"][0]["lines"][0]["graph"] = {"error": "not captured"}
+    table = page.grid_page(report, "card").split("## All columns")[1]
+    assert "| in a CUDA graph, ms |" in table
+    assert "| not captured |" in table
+    assert "| 0.50 |" in table  # half of the 1 ms of the call
 
 
 def test_a_busy_machine_is_marked() -> None:
