@@ -206,11 +206,11 @@ def _with_progress(pair: Any, prompts: Any, seeds: Any, settings: Any) -> Any:
         task = progress.add_task("tokens", total=total)
         counts = [0] * len(prompts)
 
-        def count(i: int, piece: str) -> None:
-            counts[i] += len(piece)
-            progress.update(task, completed=min(sum(counts), total))
+        def count(i: int, generation: Any) -> None:
+            counts[i] = settings.max_new_tokens if generation.finish else len(generation.tokens)
+            progress.update(task, completed=sum(counts))
 
-        return rounds.generate(pair, prompts, seeds, settings, count)
+        return rounds.generate(pair, prompts, seeds, settings, on_round=count)
 
 
 @click.command()
@@ -299,8 +299,12 @@ def experiment(
     for name, build in TABLES.items():
         click.echo(f"{name}\n\n{build(found)}")
     if page is not None:
+        try:
+            filled = fill_page(page.read_text(), found, TABLES)
+        except ValueError as error:
+            raise click.UsageError(f"{page}: {error}") from error
         temporary = page.with_name(page.name + ".part")
-        temporary.write_text(fill_page(page.read_text(), found, TABLES))
+        temporary.write_text(filled)
         os.replace(temporary, page)
     if figures is not None:
         for file in plot(found, figures):

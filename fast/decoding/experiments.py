@@ -7,6 +7,7 @@ times over.  A killed run loses the line it was writing and no other.
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -278,7 +279,6 @@ def time_group(name: str, pair: Pair, prompt: int, warm: set[Configuration]) -> 
     busy, began = time.thread_time() - busy, time.perf_counter() - began
     return {
         "format": FORMAT,
-        "key": f"{name}/{pair.target.name}/{prompt}",
         "speed": {"group": name, "prompt": prompt, "tokens": how[0].max_new_tokens},
         "draft": pair.draft.name,
         "target": pair.target.name,
@@ -553,59 +553,63 @@ def part_of(result: dict[str, Any]) -> set[str]:
     return {name for name, cells in CELLS.items() if result["key"] in {c.key for c in cells()}}
 
 
+Progress = Callable[[int], None]
+Pairs = Callable[[str], Pair]
+"""The pair called "shipped", "random" or "ngram", made when it is needed."""
+
+
 class Task(NamedTuple):
     """Something to measure: what to call it, how much it is, and how to get its lines."""
 
     label: str
     amount: int
-    measure: Callable[[Callable[[int], None]], list[dict[str, Any]]]
+    measure: Callable[[Progress], list[dict[str, Any]]]
 
 
-def tasks(
-    names: Sequence[str], pairs: Callable[[str], Pair], done: Collection[str]
-) -> Iterator[Task]:
-    """What is still to be measured of the named parts.
-
-    ``pairs``: the pair called "shipped", "random" or "ngram", made when it is needed.
-    """
+def tasks(names: Sequence[str], pairs: Pairs, done: Collection[str]) -> Iterator[Task]:
+    """What is still to be measured of the named parts."""
     seen = set(done)
     for name in names:
         for c in CELLS[name]() if name in CELLS else ():
             if c.key not in seen:
                 seen.add(c.key)
-                yield Task(
-                    f"{name}: {c.scheme} K={c.drafts} L={c.length}",
-                    c.prompts * c.tokens,
-                    lambda progress, c=c: [run(c, pairs(c.pair), progress)],  # type: ignore[misc]
-                )
-    if LAW in names:
-        for scheme in LAW_SCHEMES:
-            if f"law/{scheme}" not in seen:
-                yield Task(
-                    f"law: {scheme}",
-                    1,
-                    lambda _, scheme=scheme: [  # type: ignore[misc]
-                        law_of_two_bytes(scheme, pairs("shipped"))
-                    ],
-                )
+                label = f"{name}: {c.scheme} K={c.drafts} L={c.length}"
+                yield Task(label, c.prompts * c.tokens, functools.partial(_cell_lines, c, pairs))
+    for scheme in LAW_SCHEMES if LAW in names else ():
+        if f"law/{scheme}" not in seen:
+            yield Task(f"law: {scheme}", 1, functools.partial(_law_lines, scheme, pairs))
     warm: set[Configuration] = set()
     for prompt, name in itertools.product(range(SPEED_PROMPTS), TIMED):
-        if name in names:
-            pair = pairs(TIMED[name][0].pair)
-            if f"{name}/{pair.target.name}/{prompt}" not in seen:
-                yield Task(
-                    f"{name}: prompt {prompt}",
-                    1,
-                    lambda _, name=name, prompt=prompt, pair=pair: [  # type: ignore[misc]
-                        time_group(name, pair, prompt, warm)
-                    ],
-                )
-    if FORWARD in names:
-        for which in ("shipped", "random"):
-            model = pairs(which).target
-            if f"forward/{model.name}/time/{NODE_COUNTS[-1]}" not in seen:
-                yield Task(
-                    f"forward: {model.name}",
-                    1,
-                    lambda _, model=model: forward_times(model),  # type: ignore[misc]
-                )
+        if name in names and speed_key(name, prompt, pairs) not in seen:
+            measure = functools.partial(_speed_lines, name, prompt, pairs, warm)
+            yield Task(f"{name}: prompt {prompt}", 1, measure)
+    for which in ("shipped", "random") if FORWARD in names else ():
+        if f"forward/{pairs(which).target.name}/time/{NODE_COUNTS[-1]}" not in seen:
+            yield Task(f"forward: {which}", 1, functools.partial(_forward_lines, which, pairs))
+
+
+def speed_key(name: str, prompt: int, pairs: Pairs) -> str:
+    """Names a prompt of a timed group in the results; pairs of random weights by their size."""
+    pair = TIMED[name][0].pair
+    return f"{name}/{pairs(pair).target.name if pair == 'random' else pair}/{prompt}"
+
+
+def _cell_lines(
+    configuration: Configuration, pairs: Pairs, progress: Progress
+) -> list[dict[str, Any]]:
+    return [run(configuration, pairs(configuration.pair), progress)]
+
+
+def _law_lines(scheme: str, pairs: Pairs, _: Progress) -> list[dict[str, Any]]:
+    return [law_of_two_bytes(scheme, pairs("shipped"))]
+
+
+def _speed_lines(
+    name: str, prompt: int, pairs: Pairs, warm: set[Configuration], _: Progress
+) -> list[dict[str, Any]]:
+    line = time_group(name, pairs(TIMED[name][0].pair), prompt, warm)
+    return [{"key": speed_key(name, prompt, pairs), **line}]
+
+
+def _forward_lines(which: str, pairs: Pairs, _: Progress) -> list[dict[str, Any]]:
+    return forward_times(pairs(which).target)

@@ -507,11 +507,13 @@ def generate(
     seeds: Sequence[int],
     settings: Settings,
     on_text: Callable[[int, str], None] | None = None,
+    on_round: Callable[[int, Generation], None] | None = None,
 ) -> Decoded:
     """Decode text prompts together.
 
     ``on_text(i, piece)`` gets request i's text as it grows: whole characters only, and nothing that
-    may turn out to begin a stop string.
+    may turn out to begin a stop string.  ``on_round(i, generation)`` is called after each of its
+    rounds.
     """
     tokenizer = pair.tokenizer
     shown = [0] * len(prompts)
@@ -525,6 +527,8 @@ def generate(
         if on_text is not None and len(text) > shown[i]:
             on_text(i, text[shown[i] :])
             shown[i] = len(text)
+        if on_round is not None:
+            on_round(i, generation)
 
     encoded = [tokenizer.encode(prompt) for prompt in prompts]
     return decode(pair, encoded, seeds, settings, on_tokens)

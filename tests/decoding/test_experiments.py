@@ -95,7 +95,7 @@ def test_methods_are_timed_in_turn(pair, brief, monkeypatch):
     ex.time_group("speed", pair, 0, warm)
     assert len(order) == 12 + 9
     json.dumps(line)
-    assert line["key"] == "speed/shipped-target/1"
+    assert line["speed"] == {"group": "speed", "prompt": 1, "tokens": 8}
     assert [m["key"] for m in line["methods"]] == [c.key for c in brief]
     assert all(len(m["seconds"]) == ex.REPETITIONS for m in line["methods"])
     assert line["methods"][0]["calls"] == 8
@@ -108,10 +108,12 @@ def test_tasks_are_what_is_missing(pair, brief, monkeypatch):
     pairs = {"shipped": pair}.__getitem__
     every = list(ex.tasks(names, pairs, ()))
     assert len(every) == 2 + len(ex.LAW_SCHEMES) + ex.SPEED_PROMPTS
-    done = {small().key, f"law/{ex.LAW_SCHEMES[0]}", "speed/shipped-target/3"}
+    done = {small().key, f"law/{ex.LAW_SCHEMES[0]}", "speed/shipped/3"}
     assert len(list(ex.tasks(names, pairs, done))) == len(every) - 3
     (line,) = next(iter(ex.tasks(["methods"], pairs, ()))).measure(lambda _: None)
     assert line["key"] == small().key
+    (line,) = next(iter(ex.tasks(["speed"], pairs, ()))).measure(lambda _: None)
+    assert line["key"] == "speed/shipped/0"
 
 
 def test_forward_times_have_every_case(pair, monkeypatch):
