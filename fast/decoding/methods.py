@@ -36,7 +36,7 @@ MIXED_DRAFTS = frozenset({"tree_match", "spectr:target_match"})
 WITHOUT_REPLACEMENT = "spectr:without_replacement"
 """The scheme for drafts drawn without replacement."""
 
-DISTINCT_DRAFTS = MIXED_DRAFTS | {WITHOUT_REPLACEMENT}
+DISTINCT_DRAFTS = MIXED_DRAFTS | {WITHOUT_REPLACEMENT, "traversal"}
 """Schemes that are lossless for drafts drawn without replacement."""
 
 Verifier = Callable[..., Result]
