@@ -274,8 +274,11 @@ class Replay:
         """Uniforms in [0, 1): `accept_uniforms` [K][L], one `token_uniform`, `select_uniforms` [K].
 
         Raises:
-            ValueError: a uniform outside [0, 1); the message names which.
+            ValueError: a uniform outside [0, 1), or a row that is not one; the message names which.
         """
+        for k, row in enumerate(accept_uniforms):
+            if not hasattr(row, "__iter__"):
+                raise ValueError(f"accept_uniforms[{k}] is {row!r}, not the uniforms of a draft")
         self._accept = [
             [_uniform(u, f"accept_uniforms[{k}][{i}]") for i, u in enumerate(row)]
             for k, row in enumerate(accept_uniforms)

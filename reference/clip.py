@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
+from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total, whole
 from draftproof.reference.rows import Row, normalise
 
 __all__ = [
@@ -107,9 +107,11 @@ def smallest_scale(
 
     ρ* itself is in general irrational. Rounding up keeps the scheme exactly lossless; rounding down
     would not.
+
+    Raises:
+        ValueError: a grid that is not a positive integer.
     """
-    if grid < 1:
-        raise ValueError(f"grid must be a positive integer, not {grid}")
+    whole(grid, "grid", 1)
     low, high = grid, max(drafts, 1) * grid  # ρ = n is always valid
     while low < high:
         middle = (low + high) // 2

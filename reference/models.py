@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, product
 
 from draftproof.reference.law import Law
-from draftproof.reference.numbers import ONE, Number, rational
+from draftproof.reference.numbers import ONE, Number, rational, whole
 from draftproof.reference.rows import Row, row
 
 __all__ = [
@@ -129,7 +129,12 @@ def block_law(model: Model, length: int, start: Prefix = ()) -> Law[Prefix]:
 
 
 def random_row(generator: random.Random, vocab: int, denominator: int = 12) -> Row:
-    """A random row of multiples of 1/denominator; zeros and one-hot rows do occur."""
+    """A random row of multiples of 1/denominator; zeros and one-hot rows do occur.
+
+    Raises:
+        ValueError: an empty vocabulary.
+    """
+    whole(vocab, "vocab", 1)
     cuts = sorted(generator.randint(0, denominator) for _ in range(vocab - 1))
     edges = [0, *cuts, denominator]
     return tuple(rational(high - low) / denominator for low, high in pairwise(edges))

@@ -12,10 +12,21 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from numbers import Rational
+from numbers import Integral, Rational
 from typing import Any
 
-__all__ = ["ONE", "ZERO", "Number", "backend", "divide", "integers", "rational", "text", "total"]
+__all__ = [
+    "ONE",
+    "ZERO",
+    "Number",
+    "backend",
+    "divide",
+    "integers",
+    "rational",
+    "text",
+    "total",
+    "whole",
+]
 
 # Rows hold rationals; the symbolic interpreter puts ordered expressions in their place, so the
 # element type is deliberately open.
@@ -74,6 +85,13 @@ def rational(value: object, where: str = "value") -> Number:
             raise ValueError(f"{where} is {value!r}: {error}") from None
         return _make(exact.numerator, exact.denominator)
     raise TypeError(f"{where} must be a number, not {type(value).__name__}")
+
+
+def whole(value: object, where: str, least: int) -> int:
+    """An integer of at least `least`, or ValueError naming `where` and the value."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{where} must be an integer of at least {least}, not {value!r}")
+    return int(value)
 
 
 ZERO: Number = _make(0)

@@ -147,9 +147,14 @@ def block_stops(
     """The exact law of how one block ends, the drafts being what `drafts(chance)` draws.
 
     Raises:
-        ValueError: a model for each draft, for a scheme that takes one model for all.
+        ValueError: a model for each draft, for a scheme that takes one model for all, or models of
+            different vocabularies.
     """
     entry = find(scheme) if isinstance(scheme, str) else scheme
+    for k, model in enumerate([draft] if isinstance(draft, Model) else draft):
+        if model.vocab != target.vocab:
+            name = "the draft model" if isinstance(draft, Model) else f"draft model {k}"
+            raise ValueError(f"{name} has {model.vocab} tokens, the target model {target.vocab}")
     if not isinstance(draft, Model) and entry.draft_law not in ("independent", "any"):
         raise ValueError(f"{entry.name} takes one draft model for all drafts")
 

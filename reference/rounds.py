@@ -17,7 +17,7 @@ from draftproof.reference.catalogue import find
 from draftproof.reference.chance import Chance
 from draftproof.reference.law import Law
 from draftproof.reference.models import Model, Prefix
-from draftproof.reference.numbers import ONE, ZERO, Number
+from draftproof.reference.numbers import ONE, ZERO, Number, whole
 from draftproof.reference.oracle import CarryRows, Stop, block_stops, check_drafts, thaw_carry
 from draftproof.reference.tree import SampledDrafts
 
@@ -52,7 +52,9 @@ class Rounds:
     )
 
     def __post_init__(self) -> None:
+        """Raise ValueError on a number of drafts that the scheme does not take, or a length < 0."""
         check_drafts(find(self.scheme), self.drafts)
+        whole(self.length, "length", 0)
 
     def block(self, emitted: Prefix = (), carry: CarryRows = ()) -> Law[Stop]:
         """How the round after `emitted` ends, when the rounds before left `carry`."""
@@ -74,7 +76,8 @@ class Rounds:
             yield Decoded(emitted, (*before.pattern, len(stop.accepted)), stop.carry), chance
 
     def after(self, rounds: int) -> Law[Decoded]:
-        """The law of emitted tokens, stopping pattern and carry after `rounds` rounds."""
+        """The law of emitted tokens, stopping pattern and carry after `rounds` ≥ 0 rounds."""
+        whole(rounds, "rounds", 0)
         law = Law.point(Decoded((), (), ()))
         for _ in range(rounds):
             law = law.bind(lambda before: Law(self._next_round(before)))
@@ -86,6 +89,7 @@ class Rounds:
         For a lossless scheme it is the target's law of `tokens` tokens; the laws of fewer tokens
         are its marginals.
         """
+        whole(tokens, "tokens", 0)
         # The stopping pattern is dropped: the future depends on the tokens and the carry alone.
         # States are kept by the number of tokens emitted, so that equal ones meet before going on.
         waiting: list[dict[tuple[Prefix, CarryRows], Number]] = [{} for _ in range(tokens)]
@@ -117,7 +121,8 @@ class Rounds:
         return [patterns.expectation(lambda p, m=m: p[m]) for m in range(rounds)]  # type: ignore[misc]
 
     def block_efficiency(self, rounds: int) -> Number:
-        """Expected tokens emitted per target call over the first `rounds` rounds."""
+        """Expected tokens emitted per target call over the first `rounds` ≥ 1 rounds."""
+        whole(rounds, "rounds", 1)
         return sum(self.expected_accepted_lengths(rounds), ZERO) / rounds + 1
 
 

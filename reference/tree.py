@@ -17,7 +17,7 @@ from typing import Protocol
 
 from draftproof.reference.chance import Chance, Draft, meet
 from draftproof.reference.models import Model, Prefix, joint
-from draftproof.reference.numbers import ONE, ZERO, integers, rational, total
+from draftproof.reference.numbers import ONE, ZERO, integers, rational, total, whole
 from draftproof.reference.rows import Row
 
 __all__ = [
@@ -74,7 +74,7 @@ class FixedDrafts:
         """`paths` [K][L]; `length` is needed only when there are no paths.
 
         Raises:
-            ValueError: paths of different lengths, or a negative token.
+            ValueError: paths of different lengths, or a token that is not an integer from 0 on.
         """
         self._paths = [tuple(path) for path in paths]
         self.count = len(self._paths)
@@ -85,8 +85,7 @@ class FixedDrafts:
                     f"drafts[{draft}] has {len(path)} tokens, drafts[0] has {self.length}"
                 )
             for depth, token in enumerate(path):
-                if token < 0:
-                    raise ValueError(f"drafts[{draft}][{depth}] is {token}, a negative token")
+                whole(token, f"drafts[{draft}][{depth}]", 0)
 
     def token(self, draft: int, depth: int) -> int:
         return self._paths[draft][depth - 1]

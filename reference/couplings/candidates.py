@@ -47,15 +47,15 @@ class Candidates(Sequence[int]):
         """All tokens, for a coupling that treats them as a multiset."""
         return look(chance, self._drafts, self._among, self._depth)
 
-    def rejected(self, chance: Chance, tested: int, *kept: Hashable) -> None:
+    def rejected(self, chance: Chance, tested: int, *held: Hashable) -> None:
         """The first `tested` candidates have been rejected: from now on they are a multiset.
 
-        `kept` is what the coupling holds that does not follow from it. (The order of less than two
-        candidates is no secret to forget.)
+        `held` is what the coupling holds that does not follow from it. (One candidate has no order
+        to forget.)
         """
         if tested > 1:
             waiting, done = self._among[tested:], self._among[:tested]
-            meet(chance, "rejected", self._depth, self._drafts.known(waiting, done), kept)
+            meet(chance, "rejected", self._depth, self._drafts.known(waiting, done), held)
 
     def require_one_row(self, coupling: str) -> None:
         """Refuse candidates of different draft rows, for a coupling that assumes one.

@@ -20,7 +20,7 @@ from draftproof.reference.chance import Chance
 from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.couplings.transport import pooled, verified
 from draftproof.reference.models import Model
-from draftproof.reference.numbers import ONE, ZERO, Number, rational, total
+from draftproof.reference.numbers import ONE, ZERO, Number, rational, total, whole
 from draftproof.reference.optima import draft_sets
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
@@ -63,6 +63,9 @@ def _weights(
     draft_row: Row, target_row: Row, drafts: int, vocabulary: int, tolerance: float
 ) -> tuple[Row, frozenset[int]]:
     """The importance weight of every token, and the tokens that are kept."""
+    whole(vocabulary, "vocabulary", 1)
+    if tolerance <= 0:
+        raise ValueError(f"tolerance must be positive, not {tolerance!r}")
     r, block_of = _aim(draft_row, target_row, drafts)
     by_mass = sorted(range(len(draft_row)), key=lambda v: (-draft_row[v], v))
     kept = frozenset(by_mass[:vocabulary])
@@ -141,7 +144,11 @@ def global_resolution(
     vocabulary: int = VOCABULARY,
     tolerance: float = TOLERANCE,
 ) -> Choice:
-    """The token chosen by importance weights, coupled with the target."""
+    """The token chosen by importance weights, coupled with the target.
+
+    Raises:
+        ValueError: a vocabulary below 1, or a tolerance that is not positive.
+    """
     candidates.require_one_row("global_resolution")
     tokens = tuple(candidates[k] for k in range(len(candidates)))
     r, _ = _aim(draft_row, target_row, len(tokens))

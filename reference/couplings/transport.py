@@ -32,7 +32,7 @@ from draftproof.reference.clip import excess, row_or_plain
 from draftproof.reference.couplings.candidates import Candidates, Choice, answer, one_token_block
 from draftproof.reference.couplings.maximal import acceptance
 from draftproof.reference.models import Model
-from draftproof.reference.numbers import ONE, ZERO, Number, rational
+from draftproof.reference.numbers import ONE, ZERO, Number, rational, whole
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts
@@ -85,7 +85,12 @@ def pooled(draft_row: Row, target_row: Row, drafts: int) -> list[Block]:
 
 @lru_cache(maxsize=1 << 12)
 def score_plan(draft_row: Row, target_row: Row, drafts: int, grid: int = ROOT_GRID) -> Plan:
-    """The score pieces of all tokens, and the selected law that they give."""
+    """The score pieces of all tokens, and the selected law that they give.
+
+    Raises:
+        ValueError: a grid that is not a positive integer.
+    """
+    whole(grid, "grid", 1)
     pieces: list[Piece] = []
     high = ONE
     for block in pooled(draft_row, target_row, drafts):

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from draftproof.reference.chance import Chance, Select, meet
 from draftproof.reference.models import DraftModels, Model, Prefix, model_of_each
-from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total
+from draftproof.reference.numbers import ONE, ZERO, Number, divide, rational, total, whole
 from draftproof.reference.rows import Row
 from draftproof.reference.scheme import Outcome, Scheme
 from draftproof.reference.tree import Drafts, whole_path
@@ -63,7 +63,12 @@ RATIO_GRID = 2**10
 
 
 def default_label_edges(drafts: int, classes: int = CLASSES) -> Row:
-    """0 = s_0 < .. < s_J = 1 with (s_j + s_j^K)/2 = j/J, rounded up to the LABEL_GRID."""
+    """0 = s_0 < .. < s_J = 1 with (s_j + s_j^K)/2 = j/J, rounded up to the LABEL_GRID.
+
+    Raises:
+        ValueError: not a positive number of classes.
+    """
+    whole(classes, "classes", 1)
 
     def edge(j: int) -> Number:
         low, high = 0, LABEL_GRID
@@ -85,8 +90,7 @@ def default_ratio_edges(types: int = RATIO_TYPES) -> Row:
     Raises:
         ValueError: fewer than 4 types.
     """
-    if types < 4:
-        raise ValueError(f"types is {types}; there are at least 4 ratio types")
+    whole(types, "types", 4)
     steps = types - 3
     inner = [round(16.0 ** (2 * i / steps - 1) * RATIO_GRID) for i in range(steps + 1)]
     return (ZERO, *(rational(edge) / RATIO_GRID for edge in inner), rational(64))
@@ -153,8 +157,19 @@ def repaired(proposal: Sequence[Sequence[object]], rows: Row, columns: Row) -> l
 
     Columns that are too heavy are scaled down, then rows; what is missing is filled in by a
     rank-one term. `rows` and `columns` have the same sum.
+
+    Raises:
+        ValueError: a proposal of another shape, or an entry that is not a number.
     """
-    M = [[max(rational(entry), ZERO) for entry in line] for line in proposal]
+    if len(proposal) != len(rows):
+        raise ValueError(f"couple gave {len(proposal)} rows for {len(rows)} ratio types")
+    for b, line in enumerate(proposal):
+        if len(line) != len(columns):
+            raise ValueError(f"couple[{b}] has {len(line)} entries for {len(columns)} labels")
+    M = [
+        [max(rational(entry, f"couple[{b}][{c}]"), ZERO) for c, entry in enumerate(line)]
+        for b, line in enumerate(proposal)
+    ]
     for c, wanted in enumerate(columns):
         have = total(line[c] for line in M)
         if have > wanted:

@@ -130,6 +130,7 @@ def test_drafting_is_never_replayed() -> None:
     [
         (([[0.5, 1.0]],), r"accept_uniforms\[0\]\[1\] is 1.0, not in \[0, 1\)"),
         (([], -0.5), "token_uniform is -0.5"),
+        (([[0.5], 0.5],), r"accept_uniforms\[1\] is 0.5, not the uniforms of a draft"),
         (([], 0, [0.2, "3/2"]), r"select_uniforms\[1\] is 3/2"),
         (([[float("nan")]],), r"accept_uniforms\[0\]\[0\] is nan, not a finite number"),
     ],

@@ -116,7 +116,7 @@ def test_known_scales() -> None:
 
 @pytest.mark.parametrize("grid", [0, -3])
 def test_a_grid_is_positive(grid: int) -> None:
-    with pytest.raises(ValueError, match=f"grid must be a positive integer, not {grid}"):
+    with pytest.raises(ValueError, match=f"grid must be an integer of at least 1, not {grid}"):
         smallest_scale(row([1]), row([1]), 2, grid)
 
 

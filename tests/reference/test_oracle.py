@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from draftproof.reference.catalogue import SCHEMES
 from draftproof.reference.chance import TOKEN, Accept
 from draftproof.reference.instance import Instance, random_instance
 from draftproof.reference.models import Model, block_law, context_free
 from draftproof.reference.numbers import rational
 from draftproof.reference.oracle import (
+    block_stops,
     continued_law,
     exact_law,
     examine,
@@ -20,6 +23,7 @@ from draftproof.reference.oracle import (
     total_variation,
 )
 from draftproof.reference.scheme import Outcome, Scheme
+from draftproof.reference.tree import FixedDrafts, SampledDrafts
 
 
 def context_free_instance(p: list[str], q: list[str], length: int, drafts: int) -> Instance:
@@ -116,6 +120,47 @@ def test_carries_freeze_to_what_they_can_emit() -> None:
     assert thaw_carry(frozen, other).carried == 2
     assert thaw_carry(frozen, other)((1,)) == half
     assert thaw_carry(frozen, other)((1, 0)) == other(())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("spectr", {"grid": 1.5}, r"grid must be an integer of at least 1, not 1\.5"),
+        ("kseq_block", {"grid": "x"}, "grid must be an integer of at least 1, not 'x'"),
+        ("spectr_gbv", {"scale": "kseqq"}, "scale must be 'unit' or 'kseq', not 'kseqq'"),
+        ("ranked_block", {"classes": 0}, "classes must be an integer of at least 1, not 0"),
+        ("ranked_block", {"types": 3}, "types must be an integer of at least 4, not 3"),
+        ("ranked_block", {"couple": lambda *_: [[1]]}, "couple gave 1 rows for 17 ratio types"),
+        (
+            "ranked_block",
+            {"couple": lambda *_: [[1]] * 17},
+            r"couple\[0\] has 1 entries for 8 labels",
+        ),
+        (
+            "ranked_block",
+            {"couple": lambda *_: [["a"] * 8] * 17},
+            r"couple\[0\]\[0\] is 'a', not a rational",
+        ),
+        ("transport", {"grid": 0}, "grid must be an integer of at least 1, not 0"),
+        ("global_resolution", {"vocabulary": 0}, "vocabulary must be an integer of at least 1"),
+        ("global_resolution", {"tolerance": -1.0}, r"tolerance must be positive, not -1\.0"),
+        ("canonical", {"draft_law": "x"}, "draft_law must be 'iid' or 'without_replacement'"),
+    ],
+)
+def test_bad_options_are_named(name: str, options: dict[str, Any], message: str) -> None:
+    length = 1 if SCHEMES[name].kind != "verifier" else 2
+    instance = random_instance(random.Random(0), 3, length, 2)
+    with pytest.raises(ValueError, match=message):
+        examine(name, instance, **options)
+
+
+def test_models_of_different_vocabularies_are_refused() -> None:
+    two, three = context_free(["1/2", "1/2"]), context_free(["1/2", "1/4", "1/4"])
+    with pytest.raises(ValueError, match="the draft model has 2 tokens, the target model 3"):
+        block_stops("block", lambda chance: SampledDrafts(chance, [two], 1), two, three)
+    models = [three, two]
+    with pytest.raises(ValueError, match="draft model 1 has 2 tokens, the target model 3"):
+        block_stops("tree_match", lambda chance: FixedDrafts([(0,), (1,)]), models, three)
 
 
 def test_no_drafts_or_no_length_draw_from_the_target() -> None:

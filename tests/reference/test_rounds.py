@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from draftproof.reference.catalogue import SCHEMES
 from draftproof.reference.law import Law
-from draftproof.reference.models import Model, block_law, random_table
+from draftproof.reference.models import Model, block_law, context_free, random_table
 from draftproof.reference.numbers import ONE, ZERO, rational
 from draftproof.reference.rounds import Decoded, Rounds, reach, stopping_lengths
 
@@ -137,3 +139,19 @@ def test_p_equal_q_accepts_everything() -> None:
     assert rounds.block_efficiency(2) == 3
     assert stopping_lengths(rounds.block()) == Law.point(2)
     assert rational(2) == rounds.expected_accepted_lengths(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda r: replace(r, drafts=2), "block takes 0 to 1 drafts, not 2"),
+        (lambda r: replace(r, length=-2), "length must be an integer of at least 0, not -2"),
+        (lambda r: r.after(-1), "rounds must be an integer of at least 0, not -1"),
+        (lambda r: r.emitted(1.5), r"tokens must be an integer of at least 0, not 1\.5"),
+        (lambda r: r.block_efficiency(0), "rounds must be an integer of at least 1, not 0"),
+    ],
+)
+def test_sizes_out_of_range_are_named(ask: Any, message: str) -> None:
+    model = context_free(["1/2", "1/2"])
+    with pytest.raises(ValueError, match=message):
+        ask(Rounds("block", model, model, 1, 2))

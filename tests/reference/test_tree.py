@@ -41,7 +41,7 @@ def test_fixed_drafts() -> None:
     ("paths", "message"),
     [
         ([(0, 1), (0,)], r"drafts\[1\] has 1 tokens, drafts\[0\] has 2"),
-        ([(0,), (-1,)], r"drafts\[1\]\[0\] is -1, a negative token"),
+        ([(0,), (-1,)], r"drafts\[1\]\[0\] must be an integer of at least 0, not -1"),
     ],
 )
 def test_bad_paths_are_named(paths: list[Prefix], message: str) -> None:
