@@ -232,15 +232,16 @@ def h200(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Any]:
     return compiled
 
 
-def test_launches_bind_and_compile(h200: list[Any]) -> None:
-    table = torch.zeros(4, 9000, device=DEVICE)
-    index = torch.zeros(3, dtype=torch.int64, device=DEVICE)
+@pytest.mark.parametrize("count", [1, 3])  # a number 1 becomes a constant of the kernel
+def test_launches_bind_and_compile(h200: list[Any], count: int) -> None:
+    table = torch.zeros(count, 9000, device=DEVICE)
+    index = torch.zeros(count, dtype=torch.int64, device=DEVICE)
     rows = clip.Rows(table, table, index, index)
-    number = torch.zeros(3, dtype=torch.float64, device=DEVICE)
+    number = torch.zeros(count, dtype=torch.float64, device=DEVICE)
     marks = clip.Overrides(index[:, None], number[:, None])
     clip.owed_mass(rows, number, number, marks)
     clip.draw(rows, number, clip.Owed(number, number, number, number), marks)
-    carry = Carry.empty(3, index.device).with_layer(number, number, number, index, 3)
+    carry = Carry.empty(count, index.device).with_layer(number, number, number, index, 3)
     chain_gap(rows, carry, number)
     chain_draw(rows, carry, number)
     chain_scale(rows, carry, index, 2**20)
