@@ -15,7 +15,8 @@ __all__ = ["NULL_SCHEMES", "Answer", "examine_fault", "null_run"]
 
 NULL_SCHEMES = (
     "token_by_token", "block", "greedy_block", "spectr", "spectr:recursive_rejection",
-    "spectr:target_match", "traversal", "multipath", "kseq_block", "spectr_gbv", "tree_match",
+    "spectr:target_match", "spectr:without_replacement", "traversal", "multipath", "kseq_block",
+    "spectr_gbv", "tree_match",
 )  # fmt: skip
 _SAMPLED = ("statistical", "rounds", "acceptance")
 _DETERMINISTIC = ("exact sweep", "metamorphic")

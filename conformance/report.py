@@ -11,6 +11,7 @@ import html
 import json
 import os
 import re
+import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -191,9 +192,7 @@ def _two_laws(found: Counterexample) -> list[str]:
     ]
     if len(rows) > _MOST_LINES:
         lines.append(f"       .. and {len(rows) - _MOST_LINES} more in --json")
-    if how := _estimated(found):
-        lines.append(f"  {how}")
-    return lines
+    return lines + textwrap.wrap(_estimated(found), 98, initial_indent="  ", subsequent_indent="  ")
 
 
 def _said(outcome: Outcome) -> str:
@@ -371,6 +370,7 @@ svg text { fill: var(--ink); } svg .soft { fill: var(--soft); } svg line { strok
 .target { fill: var(--target); } .subject { fill: var(--subject); }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .35em 0 1em; }
 .key.target { background: var(--target); margin-left: 0; } .key.subject { background: var(--subject); }
+pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--soft); }
 """  # noqa: E501
 
@@ -391,7 +391,7 @@ def to_html(report: Report) -> str:
         f"seed {report.seed}</p>",
     ]
     if report.command:
-        parts.append(f"<pre>{_text(report.command)}</pre>")
+        parts.append(f"<pre class='command'>{_text(report.command)}</pre>")
     if len(ordered) > 1:
         parts.append(_overview(ordered))
     parts += [_section(verdict) for verdict in ordered]
@@ -455,7 +455,7 @@ def _counterexample(found: Counterexample) -> str:
         f"{_text(_estimated(found))}</p>",
     ]
     if found.command:
-        parts.append(f"<p>Reproduce with</p><pre>{_text(found.command)}</pre>")
+        parts.append(f"<p>Reproduce with</p><pre class='command'>{_text(found.command)}</pre>")
     parts += [
         "<details><summary>instance as JSON</summary>"
         f"<pre>{_text(json.dumps(instance, indent=1))}</pre></details>",
@@ -503,7 +503,13 @@ def _stopping_plots(verdict: Verdict) -> str:
             by_depth = _expected_stops(law, check.details["stops"])
         else:
             by_depth = _expected_strings(instance, law, check.details["strata"])
-        return "".join(_plot(_caption(depth, pairs), pairs) for depth, pairs in by_depth.items())
+        plots = "".join(_plot(_caption(depth, pairs), pairs) for depth, pairs in by_depth.items())
+        shrunk = verdict.counterexample
+        if shrunk is not None and dict(given) != shrunk.instance:
+            size = f"V = {instance.vocab}, K = {instance.drafts}, L = {instance.length}"
+            said = f"By stopping length, on an instance before it was shrunk: {size}"
+            plots = f"<p class='soft'>{said}</p>{plots}"
+        return plots
     return ""
 
 

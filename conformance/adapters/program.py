@@ -144,7 +144,10 @@ class Program:
         self._send([json.dumps({"type": "hello", "protocol": PROTOCOL})])
         answer = self._receive()
         if answer.get("type") != "declare":
-            raise self._failed("protocol", f"type {answer.get('type')!r} in answer to hello")
+            raise self._failed(
+                "protocol",
+                f'the program answered hello with type {answer.get("type")!r}, not "declare"',
+            )
         if answer.get("protocol", PROTOCOL) != PROTOCOL:
             raise self._failed("protocol", f"protocol {answer['protocol']!r}, not {PROTOCOL}")
         try:
