@@ -121,6 +121,11 @@ def _canonical_choice(p: Row, q: Row, candidates: Prefix) -> Row:
     return _of_candidates(weights[frozenset(candidates)], len(p))
 
 
+def _canonical_choice_of_distinct(p: Row, q: Row, candidates: Prefix) -> Row:
+    weights, _ = canonical._weights(p, q, len(candidates), "without_replacement")
+    return _of_candidates(weights.get(frozenset(candidates), {}), len(p))  # {}: never drawn
+
+
 def _transport_choice(p: Row, q: Row, candidates: Prefix) -> Row:
     plan = transport.score_plan(p, q, len(candidates))
     return _of_candidates(transport.selection(plan, p, candidates), len(p))
@@ -134,6 +139,7 @@ def _gbv_kseq(instance: Instance) -> dict[str, Any]:
     return {"scale": "kseq", "grid": instance.grid}
 
 
+VARIANT = Fraction(1, 5)
 UP_TO_3, SOME = (0, 1, 2, 2, 2, 3), (1, 2, 2, 3)
 LONG, SHORT, MIDDLE = (0, 1, 2, 3), (0, 1, 1, 2, 2), (0, 1, 1, 2, 2, 2, 3)
 _ALL = (
@@ -151,6 +157,18 @@ _ALL = (
     ),
     Wiring("target_match", "target_match", (0, 1, 2, 3), (1,)),
     Wiring("canonical", "canonical", (1, 2, 3), (1,), oracle="planned", choose=_canonical_choice),
+    Wiring(
+        "canonical/distinct",
+        "canonical",
+        (1, 2, 3),
+        (1,),
+        lambda instance: {"draft_law": "without_replacement"},
+        oracle="planned/distinct",
+        draw_drafts=draw_distinct,
+        choose=_canonical_choice_of_distinct,
+        share=VARIANT,
+        vectors=(80, 27),
+    ),
     Wiring("transport", "transport", (1, 2, 3), (1,), oracle="planned", choose=_transport_choice),
     Wiring("spechub", "spechub", (2,), (1,), draw_drafts=draw_hub),
     # Blocks.
@@ -230,7 +248,6 @@ WITH_MODELS = (
     "ranked_block:stateful",
 )
 """Where each draft may come from a model of its own."""
-VARIANT = Fraction(1, 5)
 WIRINGS: dict[str, Wiring] = {wiring.name: wiring for wiring in _ALL}
 for _wiring in [WIRINGS[name] for name in WITH_MODELS]:
     _name = f"{_wiring.name}/models"

@@ -5,6 +5,7 @@
    stands for all drafts. SECOND is the length of a
    second round, -1 for none. More follows
      for planned:       N, N times: context, M, M times: candidates, row
+                        (planned/distinct: drafts without replacement)
      for ranked_block:  J, pi0, NT, ratio edges, N, N times: context, NT rows of J entries
    SCHEME/models: where one model has a program of its own.                                         *)
 open Oracle
@@ -44,13 +45,13 @@ let answer line =
   | "recursive_rejection" -> tree_recursive_rejection vs pds qt k
   | "without_replacement" -> tree_without_replacement vs pds qt k
   | "target_match" -> tree_target_match vs pds qt k
-  | "planned" | "spectr:planned" ->
+  | "planned" | "planned/distinct" | "spectr:planned" ->
     let plan = repeat (int ()) (fun () ->
       let c = context () in
       let rows = repeat (int ()) (fun () -> let xs = context () in let r = row () in (xs, r)) in
       (c, rows)) in
-    if scheme = "planned" then tree_planned vs pds qt k l (magic plan)
-    else tree_spectr_planned vs pds qt k l (magic plan)
+    if scheme = "spectr:planned" then tree_spectr_planned vs pds qt k l (magic plan)
+    else tree_planned vs pds qt k l (scheme = "planned/distinct") (magic plan)
   | "spechub" -> tree_spechub vs pds qt
   | "traversal" -> tree_traversal vs pds qt k l
   | "token_by_token" -> tree_token_by_token vs pds qt l

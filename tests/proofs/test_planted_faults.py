@@ -266,6 +266,13 @@ FAULTS += [
         "chosen[v] += weights[S][v] / len(sets)",
     ),
     Fault(
+        "the chance of a set of distinct drafts forgets that the earlier ones are gone",
+        "canonical/distinct",
+        COUPLINGS + "canonical",
+        "chance, left = chance * draft_row[v] / left, left - draft_row[v]",
+        "chance, left = chance * draft_row[v], left - draft_row[v]",
+    ),
+    Fault(
         "the law of the chosen token is that of a single draft",
         "spectr:transport",
         COUPLINGS + "transport",

@@ -24,6 +24,7 @@ NAMES = [
     "without_replacement",
     "target_match",
     "canonical",
+    "canonical/distinct",
     "transport",
     "spechub",
     "token_by_token",

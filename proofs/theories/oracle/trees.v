@@ -109,20 +109,22 @@ Definition tree_spechub :=
 (* The candidate is chosen by the row that a table gives for the node and the candidates' tokens; the
    laws of the chosen token are computed once for each node and number of candidates.            *)
 Section Planned.
-Variable plan : seq (seq nat * seq (seq nat * seq F)).
+(* d c h: the law of the next draft at c after the drafts h. *)
+Variables (d : seq nat -> seq nat -> nat -> F) (plan : seq (seq nat * seq (seq nat * seq F))).
 Definition plan_row (c xs : seq nat) : nat -> F := tab (look_up [::] (look_up [::] plan c) xs).
 Definition node_planned : seq nat -> seq nat -> prog nat :=
   let row f := [seq f v | v <- vs] in
   let ch := planned_choice vs pd plan_row in
-  let laws := [seq (c, [seq row (chosen_law vs (fun=> pd c) n (ch c n)) | n <- iota 0 K.+1])
+  let laws := [seq (c, [seq row (chosen_law vs (d c) n (ch c n)) | n <- iota 0 K.+1])
     | c <- contexts vs L.-1] in
   fun c xs => let n := size xs in
     answer vs (tab (row (verified vs (ch c n) (qt c) (tab (nth [::] (look_up [::] laws c) n)) xs))) xs.
-Definition tree_planned :=
-  let node := node_planned in coupled (fun=> p) (node [::]).
-Definition tree_spectr_planned :=
-  let node := node_planned in stateless (spectr pd qt node K L [::]).
 End Planned.
+Definition tree_planned (distinct : bool) plan :=
+  let d := if distinct then without vs p else fun=> p in
+  let node := node_planned (fun=> d) plan in coupled d (node [::]).
+Definition tree_spectr_planned plan :=
+  let node := node_planned (fun c _ => pd c) plan in stateless (spectr pd qt node K L [::]).
 
 (* Blocks, one model. *)
 Definition tree_traversal := stateless (traversal vs pd qt (masked vs) K L [::]).

@@ -5,9 +5,9 @@
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof.base Require Import probability.
 From Draftproof.programs Require Import maximal drafting validity spectr traversal skip_repetitions
-  distinct_paths.
+  distinct_paths contract.
 From Draftproof.theorems Require Import maximal draws running block paths selection spectr traversal
-  skip_repetitions.
+  skip_repetitions contract.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -249,6 +249,15 @@ have -> : (c ++ u ++ v :: t) \notin A' by apply: contra vh => /subA /Ah.
 by rewrite mul1r.
 Qed.
 End Block.
+
+(* One token: a candidate chosen by any table, then coupled; drafts without replacement. *)
+Theorem planned_distinct_valid table K : valid vs qt (fun c => one_token qt (without vs (pd c))
+  (choose_coupling vs (without vs (pd c)) K (planned_choice vs pd table c K) (qt c)) K c) 1.
+Proof.
+apply: (choose_coupling_valid dqt (d := fun c => without vs (pd c))
+  (ch := fun c => planned_choice vs pd table c K)) => // [c h|c xs]; first exact: without_dist.
+exact: checked_dist.
+Qed.
 
 (* A first path is fresh at the root. *)
 Theorem spectr_distinct_valid K L : valid vs qt (spectr_distinct vs pd qt K L) L.
