@@ -169,7 +169,7 @@ def _swept(check: dict[str, Any] | None) -> str:
         boxes = f"{check['instances']} instances, {check['boxes']:,} boxes"
         return f"{boxes}, to {check['margin']:.0e}".replace("e-0", "e-")
     if check["status"] in ("failed", "measured"):
-        return f"total variation {check['total_variation']:.4g}, then shrunk"
+        return f"biased by {check['total_variation']:.4g}"
     return "the law cannot be rebuilt" if check["status"] == "skipped" else check["status"]
 
 
@@ -179,7 +179,8 @@ def _sampled(check: dict[str, Any] | None) -> str:
     if check["status"] == "passed":
         return f"{check['detectable']:.2g} ({check['samples']:,})"
     if check["status"] in ("failed", "measured"):
-        return f"≥ {check['total_variation']:.2g} observed ({check['samples']:,})"
+        certain = f" by at least {check['total_variation']:.2g}" if check["total_variation"] else ""
+        return f"biased{certain} ({check['samples']:,})"
     return str(check["status"])
 
 

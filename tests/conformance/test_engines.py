@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from draftproof.conformance import engines
 from draftproof.conformance.adapters import KNOWN, environment, load, unpacked
 from draftproof.conformance.adapters.sglang import merged, single_precision
 from draftproof.conformance.campaign import check_object
@@ -269,3 +272,61 @@ def test_an_unpacked_engine_decides_what_is_certain(subject, monkeypatch):
         result = call(verifier, batch)
         assert result.accepted_length.tolist() == [2, 0]
         assert result.next_token.tolist() == [2, 1]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_shows_what_the_run_found():
+    data = json.loads((DOCS / "engines.json").read_text(encoding="utf-8"))
+    page = (DOCS / "engines.md").read_text(encoding="utf-8")
+    assert engines.with_table(page, engines.page_table(data)) == page
+    data["entries"][0]["verdict"] = "biased"
+    assert engines.with_table(page, engines.page_table(data)) != page
+    with pytest.raises(ValueError, match="no <!-- engines:begin -->"):
+        engines.with_table("nothing", "table")
+
+
+def test_every_adapter_of_an_engine_is_in_the_run():
+    data = json.loads((DOCS / "engines.json").read_text(encoding="utf-8"))
+    assert {entry["subject"] for entry in data["entries"]} == {e.subject for e in engines.ENGINES}
+    run = {e.subject.rpartition(":")[2] for e in engines.ENGINES if "research" in e.subject}
+    assert run == set(RESEARCH)
+
+
+def test_a_run_without_engines_skips_them_and_goes_on_where_it_stopped(bare, tmp_path):
+    file = tmp_path / "found.json"
+    arguments = ["--root", str(tmp_path), "--json", str(file), "--only", "flashinfer", "--only"]
+    done = CliRunner().invoke(engines.main, [*arguments, "gpt_fast"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(file.read_text())["entries"]
+    assert [entry["verdict"] for entry in found] == ["skipped", "skipped"]
+    assert all(entry["reason"] for entry in found)
+
+
+def test_the_version_is_read_from_what_is_unpacked(tmp_path):
+    assert unpacked.version_of(tmp_path, "abc1234") == "abc1234 (assumed)"
+    (tmp_path / "vllm-0.33.0.dist-info").mkdir()
+    assert unpacked.version_of(tmp_path, "0.1") == "0.33.0"
+
+
+def test_emitted_tokens_of_sequoia_are_told_as_they_are():
+    """Where it is unpacked: the bonus overwrites the accepted second child, on no draft at all."""
+    if not os.environ.get("DRAFTPROOF_SEQUOIA"):
+        pytest.skip("needs DRAFTPROOF_SEQUOIA")
+    subject = load("python:draftproof.conformance.adapters.research:sequoia")
+    draft = np.tile([0.5, 0.4, 0.1], (1, 2, 1, 1))
+    target = np.zeros((1, 2, 2, 3))
+    target[:, :, 0] = [0.0, 1.0, 0.0]
+    target[:, :, 1] = [0.0, 0.0, 1.0]
+    batch = Batch(
+        "recursive_rejection", np.array([[[0], [1]]]), draft, target, target[:, 0, 0],
+        accept_uniforms=np.full((1, 2, 1), 0.5), select_uniforms=np.full((1, 2), 0.5),
+        token_uniform=np.full(1, 0.5),
+    )  # fmt: skip
+    result = call(subject, batch)
+    assert (result.accepted_length.tolist(), result.path.tolist()) == ([1], [1])
+    assert result.tokens is not None
+    assert result.tokens.tolist() == [[2, 2]]
