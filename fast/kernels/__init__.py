@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 if TYPE_CHECKING:
+    import torch
     from draftproof.fast.clip import Overrides, Owed, Rows
 
-__all__ = ["Kernels", "choose"]
+__all__ = ["Kernels", "OrderPasses", "choose", "order_passes"]
 
 
 def _installed(library: str) -> bool:
@@ -55,6 +56,32 @@ class Kernels(Protocol):
 
     def gap_masses(self, rows: Rows, s: Tensor) -> tuple[Tensor, Tensor]:
         """As `carry.chain_gap`."""
+
+
+class OrderPasses(Protocol):
+    """The passes of `verifiers.multipath` in the order of its tokens."""
+
+    def mass_before(self, p: Tensor, q: Tensor, tokens: Tensor, grain: int) -> Tensor:
+        """int64 [r]: the draft mass before `tokens` [r] in rows p, q [r, V], in 1/grain."""
+
+    def selected_row(
+        self,
+        p: Tensor,
+        order: Tensor,
+        place: tuple[Tensor, Tensor, Tensor],
+        count: Tensor,
+        grain: int,
+    ) -> Tensor:
+        """The row of the selected draft."""
+
+
+def order_passes(device: torch.device) -> OrderPasses | None:
+    """The compiled passes in an order on this device; None: torch."""
+    if _NUMBA and device.type == "cpu":
+        from draftproof.fast.kernels import order
+
+        return order
+    return None
 
 
 def choose(rows: Rows) -> Kernels | None:

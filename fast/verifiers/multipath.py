@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from draftproof.fast import kernels
 from draftproof.fast.clip import Rows, tiles
 from draftproof.fast.paths import divide, first_true, row_entry, rows_at
 from draftproof.fast.tree import Batch, Result, Uniforms
@@ -89,8 +90,12 @@ class _Place(NamedTuple):
         shape = (-1,) + (1,) * (smaller.dim() - 1)
         low = self.before.view(shape) + self.inside.view(shape) * smaller
         high = low + self.inside.view(shape) * p
-        whole = _power_sum(torch.ones_like(self.before), self.before, count, self.drafts)
-        return _power_sum(high, low, count.view(shape), self.drafts) / whole.view(shape)
+        whole = self.whole(count).view(shape)
+        return _power_sum(high, low, count.view(shape), self.drafts) / whole
+
+    def whole(self, count: Tensor) -> Tensor:
+        """((A+J)^n - A^n)/J for n = count, with A + J taken as 1."""
+        return _power_sum(torch.ones_like(self.before), self.before, count, self.drafts)
 
 
 def _power_sum(high: Tensor, low: Tensor, count: Tensor, most: int) -> Tensor:
@@ -113,9 +118,11 @@ def _selected(batch: Batch, places: list[_Place], count: Tensor) -> RowsAt:
 
         def law(part: slice | Tensor, p: Tensor, q: Tensor) -> Tensor:
             here = _Place(place.before[part], place.inside[part], place.drafts)
-            exact = p.to(torch.float64)
-            smaller = _masses_before(exact, q)
-            return (exact * here.boost(smaller, exact, count[part])).to(p.dtype)
+            exact, n = p.to(torch.float64), count[part]
+            if compiled := kernels.order_passes(p.device):
+                numbers = here.before, here.inside, here.whole(n)
+                return compiled.selected_row(p, _order(_ratio(exact, q)), numbers, n, GRAIN)
+            return (exact * here.boost(_masses_before(exact, q), exact, n)).to(p.dtype)
 
         return replace(rows_at(batch, nodes), law=law)
 
@@ -153,10 +160,14 @@ def _mass_before(rows: Rows, token: Tensor) -> Tensor:
     mass = rows.zeros()
     index = torch.arange(rows.vocab, device=rows.device)
     for part, p, q in tiles(rows):
+        own = token[part].clamp(min=0)
+        if compiled := kernels.order_passes(p.device):
+            mass[part] = compiled.mass_before(p, q, own, GRAIN).to(torch.float64) / GRAIN
+            continue
         exact = p.to(torch.float64)
-        key, own = _ratio(exact, q), token[part].clamp(min=0)[:, None]
-        limit = key.gather(1, own)
-        before = (key < limit) | ((key == limit) & (index < own))
+        key = _ratio(exact, q)
+        limit = key.gather(1, own[:, None])
+        before = (key < limit) | ((key == limit) & (index < own[:, None]))
         mass[part] = _grains(exact).masked_fill_(~before, 0).sum(1).to(torch.float64) / GRAIN
     return mass
 

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 import torch
-from draftproof.fast.clip import Rows
+from draftproof.fast import Batch, kernels
+from draftproof.fast.clip import Rows, tiles
 from draftproof.fast.verifiers import multipath
 from torch import Tensor
 
@@ -58,3 +59,33 @@ def test_the_digit_sort_is_stable(width: int) -> None:
     key = torch.randint(0, 50, (2, width), generator=torch.Generator().manual_seed(1)).double()
     key[0, ::3], key[1, 1::4] = torch.inf, 0.0
     assert torch.equal(multipath._order(key), key.sort(dim=1, stable=True).indices)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("vocab", [400, 70_000])
+def test_compiled_passes_have_the_bits_of_torch(
+    vocab: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    assert kernels.order_passes(torch.device("cpu")) is not None
+    p, q = _rows(vocab, dtype)
+    rows = p[:, None].expand(-1, 2, -1).reshape(4, vocab), q.repeat_interleave(2, 0)
+    nodes = torch.tensor([[[0, 1]] * 3, [[2, 3]] * 3])
+    batch = Batch(torch.zeros(2, 3, 1, dtype=torch.int64), nodes, *rows)
+    count = torch.tensor([3, 2])
+    place = multipath._Place(
+        torch.tensor([0.0, 0.3]).double(), torch.tensor([1.0, 0.7]).double(), 3
+    )
+    index = torch.tensor([0, 2])
+
+    def found() -> list[Tensor]:
+        law = multipath._selected(batch, [place], count)(0 * index, index)
+        parts = [x for _, x, _ in tiles(law)]
+        token = torch.tensor([vocab // 2, 1])
+        return [*parts, multipath._mass_before(Rows(*rows, index, index), token)]
+
+    compiled = found()
+    monkeypatch.setattr(kernels, "order_passes", lambda device: None)
+    for one, other in zip(compiled, found(), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(torch.cat(compiled[:-1])[0], p[0])
