@@ -239,7 +239,37 @@ def _transformers(report: Report) -> list[str]:
         whole = ("", "") if logits is None else (logits["median_ms"], theirs / logits["median_ms"])
         cells = [_ms(theirs), *(x if x == "" else _ms(float(x)) for x in (*ours, *whole))]
         lines.append(f"| {size.vocab:,} | {size.blocks} | {size.length} | {' | '.join(cells)} |")
+    return [*lines, "", *_engines(report)]
+
+
+def _engines(report: Report) -> list[str]:
+    """The samplers of the engines that are importable here, in the cells of one draft."""
+    cells = [(size, cell["engines"]) for size, cell in sizes(report) if cell.get("engines")]
+    names = list(dict.fromkeys(name for _, times in cells for name in times))
+    if not names:
+        return []
+    lines = [
+        "## Beside the engines",
+        "",
+        *_paragraph(
+            "Milliseconds of their samplers on the same blocks, one call for all (vLLM from target",
+            "logits, with the draw of the bonus that it is given; the others from probabilities):",
+        ),
+        "| V | B | L | block | token_by_token | " + " | ".join(names) + " |",
+        "|--:|--:|--:|--:|--:|" + "--:|" * len(names),
+    ]
+    for size, times in cells:
+        cell = cell_at(report, size) or {"lines": []}
+        ours = [line_of(cell, scheme) for scheme in ("block", "token_by_token")]
+        shown = [_ms(line["median_ms"]) if line else "" for line in ours]
+        shown += [_time_or_error(times.get(name, {})) for name in names]
+        lines.append(f"| {size.vocab:,} | {size.blocks} | {size.length} | {' | '.join(shown)} |")
     return [*lines, ""]
+
+
+def _time_or_error(times: Report) -> str:
+    """A median, or why there is none."""
+    return _ms(times["median_ms"]) if "median_ms" in times else str(times.get("error", ""))
 
 
 def _costs(report: Report, name: str) -> list[str]:
@@ -383,15 +413,9 @@ def _long_table(vocab: int, drafts: int, cells: list[tuple[Size, Report]]) -> li
                 f"| {_ms(line['median_ms'])} ({_ms(line['low_ms'])} to {_ms(line['high_ms'])}) "
                 f"| {line['calls']} | {_reading(line)} "
                 f"| {100 * line['extra_of_rows']:.1f} | {line['mean_accepted']:.2f} "
-                f"| {beside} |" + (f" {_in_graph(line)} |" if graphs else "")
+                f"| {beside} |" + (f" {_time_or_error(line.get('graph', {}))} |" if graphs else "")
             )
     return [*lines, "", "</details>", ""]
-
-
-def _in_graph(line: Report) -> str:
-    """The time of the call in a CUDA graph, or why there is none."""
-    graph = line.get("graph", {})
-    return _ms(graph["median_ms"]) if "median_ms" in graph else graph.get("error", "")
 
 
 def _left_out(report: Report) -> list[str]:

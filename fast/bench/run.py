@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from draftproof.fast import VERIFIERS
+from draftproof.fast import VERIFIERS, Batch
 from draftproof.fast.bench import measure
+from draftproof.fast.bench.engines import ENGINES, engine_calls
 from draftproof.fast.bench.measure import Runner, Size, Usage, summary, timed
 from draftproof.fast.verifiers import HOST_PLANNED
 
@@ -39,7 +40,6 @@ MULTIPLE = tuple(
     if name not in SINGLE and name != "spectr:kseq"  # another name of spectr
     for scheme in ((name, f"{name} kseq") if name == "spectr_gbv" else (name,))
 )
-ENGINES = ("vllm", "sglang", "flashinfer")
 AIM = Size(151_936, 16, 8, 1)
 """The size of the aims."""
 AXES = {
@@ -299,8 +299,28 @@ def _cell(
             if made is not None:
                 cell[what] = summary(timed(made, device, repeats, share))
             del made
+        if 3 * size.bytes <= limit:
+            cell["engines"] = _engines(batch, device, repeats, share)
+        elif any(report["engines"].values()):
+            left_out(
+                "engines", "beside it", f"{gib(3 * size.bytes)} GiB, {gib(limit)} GiB may be used"
+            )
     cell["other_cores"] = usage.others()
     return cell
+
+
+def _engines(batch: Batch, device: torch.device, repeats: int, seconds: float) -> Report:
+    """The times of the engines' samplers, or what they raised."""
+    made: Report = {}
+    for name, call in engine_calls(batch):
+        if isinstance(call, str):
+            made[name] = {"error": call}
+            continue
+        try:
+            made[name] = summary(timed(call, device, repeats, seconds))
+        except Exception as error:  # whatever an engine raises, the others are still measured
+            made[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return made
 
 
 def _in_graph(call: Runner, device: torch.device, repeats: int, seconds: float) -> Report:

@@ -6,8 +6,10 @@ import copy
 import json
 import os
 import random
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -134,6 +136,49 @@ def test_a_run_measures_every_scheme_beside_its_baseline(small: list[Size], tmp_
     for scheme in (*run.SINGLE, *run.MULTIPLE):
         assert f"| {scheme} |" in text
     assert json.loads(page.compact(report))["format"] == 2
+
+
+def test_engines_are_called_where_they_are_importable(
+    small: list[Size], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stand-ins for the packages: one checks its arguments, one fails, one is not there."""
+    size, seen = small[1], []
+
+    def chain(draft: torch.Tensor, tokens: torch.Tensor, target: torch.Tensor) -> None:
+        seen.append(1)
+        assert draft.shape == (size.blocks, size.length, size.vocab)
+        assert target.shape == (size.blocks, size.length + 1, size.vocab)
+        assert tokens.shape == (size.blocks, size.length)
+        assert tokens.dtype == torch.int32
+        assert torch.allclose(draft.sum(-1), torch.ones(()))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no GPU\nat all")
+
+    for path, function in (
+        ("flashinfer.sampling", chain),
+        ("vllm.v1.sample.rejection_sampler", broken),
+    ):
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            module = ModuleType(".".join(parts[:end]))
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        setattr(
+            module,
+            {chain: "chain_speculative_sampling"}.get(function, "rejection_sample"),
+            function,
+        )
+    batch = measure.inputs(size, CPU)
+    times = run._engines(batch, CPU, 3, 1.0)
+    assert times.keys() == {"vllm", "flashinfer"}
+    assert times["vllm"] == {"error": "RuntimeError: no GPU"}
+    assert times["flashinfer"]["calls"] == 3
+    assert len(seen) == 4
+    report = made_up("cpu")
+    report["cells"][0]["engines"] = times
+    table = page.page(report, "cpu").split("## Beside the engines")[1]
+    assert "| vllm | flashinfer |" in table
+    assert "| RuntimeError: no GPU |" in table
 
 
 @pytest.mark.gpu
