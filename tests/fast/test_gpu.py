@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from draftproof.fast import VERIFIERS, Batch, Result, Uniforms, verify
+from draftproof.fast.carry import Carry, chain_gap, chained
 from draftproof.fast.clip import Rows, owed_mass, ratio_masses, smallest_scale
 from draftproof.fast.sums import LANES
 from draftproof.fast.verifiers import HOST_PLANNED
@@ -59,6 +60,16 @@ def test_masses_have_the_bits_of_the_cpu(vocab: int) -> None:
     there = Rows(p.cuda(), q.cuda(), index.cuda(), index.cuda())
     assert torch.equal(owed_mass(here, a), owed_mass(there, a.cuda()).cpu())
     assert torch.equal(ratio_masses(here, edges), ratio_masses(there, edges.cuda()).cpu())
+    ratio = 2 * torch.rand(6, 2, generator=generator, dtype=torch.float64)
+    one, left = torch.ones_like(ratio), torch.ones(6, 2, dtype=torch.int64)
+    carry = Carry(ratio, one, one, left, (1, 1))
+    moved = Carry(*(field.cuda() for field in carry[:4]), (1, 1))
+    chains = chained(here, carry).chain, chained(there, moved).chain
+    assert torch.equal(chains[0], chains[1].cpu())
+    for gap, other in zip(
+        chain_gap(here, carry, a), chain_gap(there, moved, a.cuda()), strict=True
+    ):
+        assert torch.equal(gap, other.cpu())
     n = torch.full((6,), 4)
     scale, _ = smallest_scale(here, n)
     assert (smallest_scale(there, n.cuda())[0].cpu() - scale).abs().max() <= 2.0**-19
