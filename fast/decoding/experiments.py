@@ -247,7 +247,7 @@ def run(
     }
 
 
-SPEED_PROMPTS, REPETITIONS, SPEED_TOKENS = 6, 3, 48
+SPEED_PROMPTS, REPETITIONS, SPEED_TOKENS = 8, 3, 48
 
 
 def time_group(name: str, pair: Pair, prompt: int, warm: set[Configuration]) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def plot(found: Found, folder: Path) -> list[Path]:
                 yscale="log",
             )
             axes.set_xticks(NODE_COUNTS, [str(n) for n in NODE_COUNTS])
+            axes.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
             axes.minorticks_off()
             axes.legend(fontsize=8)
         save(figure, "forward")

@@ -257,9 +257,12 @@ def forward_text(found: Found) -> str:
                     break
                 free = n
             last = max(have)
+            quarter = (
+                f"up to {free} nodes take" if free > 1 else "not even 2 nodes are sure to take"
+            )
             lines.append(
-                f"{model}, {axis} axis: {last} nodes take {have[last]} times as long as one; up "
-                f"to {free} {'nodes' if free > 1 else 'node'} it is at most a quarter more."
+                f"{model}, {axis} axis: {last} nodes take {have[last]} times as long as one; "
+                f"{quarter} at most a quarter longer."
             )
     return bullets(lines)
 
