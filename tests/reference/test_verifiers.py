@@ -663,7 +663,7 @@ def test_faults_of_ranked_block() -> None:
         ({"label_edges": [0, "1/2"]}, "label_edges end at 1/2, not 1"),
         ({"label_edges": [0, "1/2", "1/2", 1]}, "label_edges must increase from 0"),
         ({"ratio_edges": [1, 2]}, "ratio_edges must increase from 0"),
-        ({"types": 3}, "types is 3"),
+        ({"types": 3}, "types must be an integer of at least 4, not 3"),
     ],
 )
 def test_ranked_block_refuses_bad_constants(options: dict[str, Any], message: str) -> None:
