@@ -13,6 +13,7 @@ path.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -58,14 +59,14 @@ class RankedCarry(NamedTuple):
 
     def select(self, index: Tensor) -> RankedCarry:
         """The layers of the blocks at `index`, for a batch whose requests come and go."""
-        return RankedCarry(*(field[index] for field in self[:-1]), self.bounds)
+        return _of((field[index] for field in self[:-1]), self.bounds)
 
     def with_layer(self, labels: Tensor, boost: Tensor, depths: Tensor, bound: int) -> RankedCarry:
         """One layer more, at its start: labels and boost [R, J], depths [R]."""
         one = torch.ones_like(labels[:, 0])
         new = (one, labels, one, boost, depths)
         joined = (torch.cat([old, x[:, None]], 1) for old, x in zip(self[:-1], new, strict=True))
-        return RankedCarry(*joined, (*self.bounds, bound))
+        return _of(joined, (*self.bounds, bound))
 
     def active(self) -> Tensor:
         """bool [R, n]: the layers that modify the row at the node."""
@@ -83,7 +84,7 @@ class RankedCarry(NamedTuple):
             torch.where(chosen.view(-1, *(1,) * (mine.dim() - 1)), mine, theirs)
             for mine, theirs in fields
         )
-        return RankedCarry(*picked, self.bounds)
+        return _of(picked, self.bounds)
 
     def after(self, made: list[Coupled], p: Tensor, target: Tensor) -> RankedCarry:
         """The layers one token on, from its draft probability p [R] and its entries [R, n] in the
@@ -111,7 +112,12 @@ class RankedCarry(NamedTuple):
             torch.cat([field[:, :0], *(field[:, j : j + 1] for j in keep)], 1)
             for field in self[:-1]
         )
-        return RankedCarry(*fields, tuple(bounds[j] for j in keep))
+        return _of(fields, tuple(bounds[j] for j in keep))
+
+
+def _of(fields: Iterable[Tensor], bounds: tuple[int, ...]) -> RankedCarry:
+    ratio, labels, tilt, boost, remaining = fields
+    return RankedCarry(ratio, labels, tilt, boost, remaining, bounds)
 
 
 class Visit(NamedTuple):
