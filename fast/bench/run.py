@@ -55,7 +55,8 @@ WARM_VOCABS = (1000, 40_000, 151_936)
 CHEAP = 0.25
 """Seconds that a line may always take."""
 SHORT = 1.0
-"""A call that is shorter is made whatever its share, as long as any time is left."""
+"""A call of a scheme that is shorter is always made; one of a straightforward version as long as
+any time is left."""
 PATIENCE = 2.0
 """A scheme of which one call takes more than this times its share is left out of a cell."""
 BASELINE_SHARE = 0.4
@@ -136,7 +137,8 @@ class _Shares:
     def refuses(self, what: str, size: Size, share: float, patience: float) -> str | None:
         """Why a call is not made, or None."""
         expected = self.predicted(what, size)
-        short = SHORT if time.perf_counter() < self._end else CHEAP
+        over = patience < PATIENCE and time.perf_counter() >= self._end
+        short = CHEAP if over else SHORT
         if expected <= max(short, patience * share):
             return None
         return f"about {expected:.1f} s a call, {share:.1f} s allotted"
@@ -264,7 +266,7 @@ def _cell(
             call()  # warm
         line: Report = {"scheme": scheme, **measure.instrumented(size, call, batch)}
         line |= summary(timed(call, device, repeats, (1 - BASELINE_SHARE) * share))
-        shares.learn(scheme, size, line["median_ms"] / 1e3)
+        shares.learn(scheme, size, line["low_ms"] / 1e3)
         if scheme in HOST_PLANNED:  # reads its rows in numpy, unobserved
             line["bytes_to_read"] = line["bytes_of_all_passes"] = None
         else:
@@ -283,7 +285,7 @@ def _cell(
         plain = measure.straightforward(scheme, batch)
         if plain is not None:
             line["straightforward"] = summary(timed(plain, device, repeats, BASELINE_SHARE * share))
-            shares.learn(f"plain {scheme}", size, line["straightforward"]["median_ms"] / 1e3)
+            shares.learn(f"plain {scheme}", size, line["straightforward"]["low_ms"] / 1e3)
         del plain
     if size.drafts == 1:
         cell["row_pass"] = measure.row_pass(size, batch, repeats, share)

@@ -339,8 +339,9 @@ def test_a_call_that_is_too_long_is_refused_with_the_reason() -> None:
         refused = shares.refuses("block", large, 1.0, 2.0)
         assert refused == "about 8.0 s a call, 1.0 s allotted"
         shares.learn("block", small, 0.2)
-    assert early.refuses("block", large, 0.1, 2.0) is None  # short
-    assert late.refuses("block", large, 0.1, 2.0) == "about 0.8 s a call, 0.1 s allotted"
+    assert early.refuses("block", large, 0.1, 1.0) is None  # short
+    assert late.refuses("block", large, 0.1, 2.0) is None
+    assert late.refuses("block", large, 0.1, 1.0) == "about 0.8 s a call, 0.1 s allotted"
     # of 0.2 s, 0.1 s are there without rows (0.2 s at L = 8): the rest grows with the rows
     fixed = run._Shares(-1.0, [small, large], {"block": 0.2})
     fixed.learn("block", small, 0.2)
