@@ -1,5 +1,6 @@
 """The commands ``draftproof generate`` and ``draftproof experiment``."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -162,6 +163,9 @@ def generate(
     try:
         settings.check()
         rounds.check_prompts(pair, [pair.tokenizer.encode(p) for p in prompts], settings)
+        if wants_report:  # a first round compiles and caches what later ones use
+            brief = dataclasses.replace(settings, max_new_tokens=1)
+            rounds.generate(pair, prompts[:1], seeds[:1], brief)
         if len(prompts) == 1:
             click.echo(prompts[0], nl=False)
             decoded = rounds.generate(pair, prompts, seeds, settings, _stream)
