@@ -22,6 +22,10 @@ import numba
 import numpy as np
 import torch
 from draftproof.fast.sums import LANES, NARROW, SEGMENT
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -39,6 +43,11 @@ __all__ = [
 
 SMALL = 2**16
 """Entries of all rows of a call, below which a second thread costs more than it saves."""
+
+AHEAD = 2 * SEGMENT
+"""How far ahead the columns are fetched that a pass along a row will read."""
+RUN = 16
+"""Segments that a draw weighs at a time."""
 
 Array = np.ndarray[Any, Any]
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -211,6 +220,26 @@ def _intervals(rows: Rows, edges: Tensor) -> list[Array]:
     return _typed(rows, edges[:-1], 1.0 / (edges[1:] - edges[:-1]))
 
 
+@intrinsic
+def _fetch(context, array, index):
+    """Have array[index] brought to the cache; it may lie beyond the end.
+
+    The processor fetches ahead within a page of memory by itself, and waits at each new one.
+    """
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(data, [arguments[1]])
+        place = builder.bitcast(place, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [place, number(0), number(3), number(1)])  # to read, keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
 @_compiled
 def _hat(p, q, edge, inverse, out):
     """out = min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
@@ -277,17 +306,25 @@ def _load(pairs, r, low, high, scratch):
 @_compiled
 def _owed(p, q, a, b, out):
     zero = out.dtype.type(0)
-    for j in range(len(p)):
-        x = q[j] * a - p[j] * b
-        out[j] = x if x > zero else zero
+    for low in range(0, len(p), SEGMENT):
+        _fetch(p, low + AHEAD)
+        _fetch(q, low + AHEAD)
+        x, y, to = p[low : low + SEGMENT], q[low : low + SEGMENT], out[low : low + SEGMENT]
+        for j in range(len(x)):
+            value = y[j] * a - x[j] * b
+            to[j] = value if value > zero else zero
 
 
 @_compiled
 def _add_owed(p, q, a, b, out):
     zero = out.dtype.type(0)
-    for j in range(len(p)):
-        x = q[j] * a - p[j] * b
-        out[j] += x if x > zero else zero
+    for low in range(0, len(p), SEGMENT):
+        _fetch(p, low + AHEAD)
+        _fetch(q, low + AHEAD)
+        x, y, to = p[low : low + SEGMENT], q[low : low + SEGMENT], out[low : low + SEGMENT]
+        for j in range(len(x)):
+            value = y[j] * a - x[j] * b
+            to[j] += value if value > zero else zero
 
 
 @_compiled
@@ -313,6 +350,12 @@ def _inside(tokens, low, high):
 
 
 @_compiled
+def _add(to, more):
+    for j in range(len(to)):
+        to[j] += more[j]
+
+
+@_compiled
 def _fold_segments(lanes, first, last, out):
     """out[first .. last] = the segments of lanes, folded in halves: to NARROW, then in float64."""
     wide = np.empty(NARROW, np.float64)
@@ -320,14 +363,11 @@ def _fold_segments(lanes, first, last, out):
         x = lanes[(s - first) * SEGMENT : (s - first + 1) * SEGMENT]
         half = SEGMENT // 2
         while half >= NARROW:
-            for j in range(half):
-                x[j] += x[j + half]
+            _add(x[:half], x[half : 2 * half])
             half //= 2
-        for j in range(NARROW):
-            wide[j] = x[j]
+        wide[:] = x[:NARROW]
         while half >= 1:
-            for j in range(half):
-                wide[j] += wide[j + half]
+            _add(wide[:half], wide[half : 2 * half])
             half //= 2
         out[s] = wide[0]
 
@@ -358,10 +398,9 @@ def _owed_mass(pairs, a, b, tokens, values, out, needed, first, last):
                 owed = scratch[3, : high - low]
                 _owed(p, q, a[r], b[r], owed)
                 _replace(tokens[r], values[r], low, owed)
-                for j in range(high - low):
-                    lanes[j] += owed[j]
+                _add(lanes[: high - low], owed)
             else:
-                _add_owed(p, q, a[r], b[r], lanes)
+                _add_owed(p, q, a[r], b[r], lanes[: high - low])
         _fold_segments(lanes, first, last, out[r])
 
 
@@ -431,29 +470,29 @@ def _ratio_mass(pairs, edges, inverses, out, needed, first, last):
 @_compiled
 def _add_gap(p, q, s, gained, lost):
     zero = p.dtype.type(0)
-    for j in range(len(p)):
-        x = q[j] * s - p[j]
-        gained[j] += x if x > zero else zero
-        lost[j] += -x if -x > zero else zero
+    for low in range(0, len(p), SEGMENT):
+        _fetch(p, low + AHEAD)
+        _fetch(q, low + AHEAD)
+        x, y = p[low : low + SEGMENT], q[low : low + SEGMENT]
+        more, less = gained[low : low + SEGMENT], lost[low : low + SEGMENT]
+        for j in range(len(x)):
+            value = y[j] * s - x[j]
+            more[j] += value if value > zero else zero
+            less[j] += -value if -value > zero else zero
 
 
 @_compiled
 def _gap_mass(pairs, s, gained, lost, needed, first, last):
     """Partial sums [R, segments] of (s T - p)+ and of (p - s T)+."""
     vocab, width = pairs.target.shape[1], (last - first) * SEGMENT
-    more, less, scratch = (
-        np.empty(width, s.dtype),
-        np.empty(width, s.dtype),
-        np.empty((3, width), s.dtype),
-    )
+    lanes, scratch = np.empty((2, width), s.dtype), np.empty((3, width), s.dtype)
     for r in needed:
-        more[:] = 0
-        less[:] = 0
+        lanes[:] = 0
         for low in range(first * SEGMENT, vocab, LANES):
             p, q = _load(pairs, r, low, min(low + width, vocab), scratch)
-            _add_gap(p, q, s[r], more, less)
-        _fold_segments(more, first, last, gained[r])
-        _fold_segments(less, first, last, lost[r])
+            _add_gap(p, q, s[r], lanes[0], lanes[1])
+        _fold_segments(lanes[0], first, last, gained[r])
+        _fold_segments(lanes[1], first, last, lost[r])
 
 
 @_compiled
@@ -505,17 +544,16 @@ def _first(weights, threshold):
 @_compiled
 def _draw(pairs, a, b, c, d, clipped, tokens, values, uniform, out, needed, first, last):
     """out [R] = a token of each row of weights, or of the plain row where all of them are 0."""
-    vocab = pairs.target.shape[1]
+    vocab, width = pairs.target.shape[1], RUN * SEGMENT
     masses = np.empty((vocab + SEGMENT - 1) // SEGMENT, np.float64)
-    tile, copy = np.empty(SEGMENT, a.dtype), np.empty(SEGMENT, a.dtype)
-    scratch = np.empty((3, SEGMENT), a.dtype)
+    tile, scratch = np.empty(width, a.dtype), np.empty((3, width), a.dtype)
 
-    def weigh(r, s, plain):
-        """The weights max(T - c p, d T), T = (a q - b p)+, overridden, of a segment of columns."""
-        low, high = s * SEGMENT, min((s + 1) * SEGMENT, vocab)
+    def weigh(r, first, last, plain):
+        """The weights max(T - c p, d T), T = (a q - b p)+, overridden, of segments of columns."""
+        low, high = first * SEGMENT, min(last * SEGMENT, vocab)
         p, q = _load(pairs, r, low, high, scratch)
         weights = tile[: high - low]
-        tile[high - low :] = 0
+        tile[high - low : (last - first) * SEGMENT] = 0
         if plain:
             weights[:] = q
             return
@@ -529,14 +567,15 @@ def _draw(pairs, a, b, c, d, clipped, tokens, values, uniform, out, needed, firs
         total, plain = 0.0, False
         for attempt in range(2):
             plain, total = attempt == 1, 0.0
-            for s in range(len(masses)):
-                weigh(r, s, plain)
-                copy[:] = tile
-                _fold_segments(copy, s, s + 1, masses)
-                total += masses[s]
+            for s in range(0, len(masses), RUN):
+                end = min(s + RUN, len(masses))
+                weigh(r, s, end, plain)
+                _fold_segments(tile, s, end, masses)
+            for mass in masses:
+                total += mass
             if total > 0:
                 break
         s, before = _first(masses, uniform[r] * total)
-        weigh(r, s, plain)
-        column, _ = _first(tile, uniform[r] * total - before)
+        weigh(r, s, s + 1, plain)
+        column, _ = _first(tile[:SEGMENT], uniform[r] * total - before)
         out[r] = min(s * SEGMENT + column, vocab - 1)
