@@ -241,25 +241,38 @@ def _fetch(context, array, index):
 
 
 @_compiled
-def _hat(p, q, edge, inverse, out):
-    """out = min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
-    zero = p.dtype.type(0)
-    for j in range(len(p)):
-        x = q[j] - p[j] * edge
-        x = (x if x > zero else zero) * inverse
-        out[j] = x if x < p[j] else p[j]
+def _hat(p, q, edge, inverse, zero):
+    """min(p, (q - e p)+ / (e' - e)), in the order of operations of the torch path."""
+    x = q - p * edge
+    x = (x if x > zero else zero) * inverse
+    return x if x < p else p
 
 
 @_compiled
-def _selected(p, q, start, slopes, edges, inverses, step, out):
+def _add_type(p, q, edge, inverse, above, lane):
+    """The mass of one type: what the hat `above` has more than the next, which takes its place."""
+    zero = p.dtype.type(0)
+    for j in range(len(p)):
+        here = _hat(p[j], q[j], edge, inverse, zero)
+        lane[j] += above[j] - here
+        above[j] = here
+
+
+@_compiled
+def _add_hat(p, q, edge, inverse, slope, out):
+    zero = p.dtype.type(0)
+    for j in range(len(p)):
+        out[j] += _hat(p[j], q[j], edge, inverse, zero) * slope
+
+
+@_compiled
+def _selected(p, q, start, slopes, edges, inverses, out):
     """The row that a label law selects, as `clip.selected_row`."""
     zero = out.dtype.type(0)
     for j in range(len(p)):
         out[j] = p[j] * start
     for b in range(len(slopes)):
-        _hat(p, q, edges[b], inverses[b], step)
-        for j in range(len(p)):
-            out[j] += step[j] * slopes[b]
+        _add_hat(p, q, edges[b], inverses[b], slopes[b], out)
     for j in range(len(p)):
         out[j] = out[j] if out[j] > zero else zero
 
@@ -290,12 +303,11 @@ def _load(pairs, r, low, high, scratch):
     else:
         p = pairs.draft[pairs.draft_index[r], low:high]
         if pairs.slopes.shape[1] > 0:
-            step, out = scratch[1, : high - low], scratch[0, : high - low]
-            intervals = pairs.edges, pairs.inverses
-            _selected(p, q, pairs.start[r], pairs.slopes[r], *intervals, step, out)
+            out = scratch[0, : high - low]
+            _selected(p, q, pairs.start[r], pairs.slopes[r], pairs.edges, pairs.inverses, out)
             p = out
     if pairs.chain.shape[1] > 0:
-        last = scratch[2, : high - low]
+        last = scratch[1, : high - low]
         for layer in pairs.chain[r]:
             _layer(p, q, layer, last)
             _times(last, layer[3])
@@ -388,14 +400,14 @@ def _fold_in_place(parts):
 def _owed_mass(pairs, a, b, tokens, values, out, needed, first, last):
     """out [R, segments] = partial sums of (a q - b p)+, entries overridden."""
     vocab, width = pairs.target.shape[1], (last - first) * SEGMENT
-    lanes, scratch = np.empty(width, a.dtype), np.empty((4, width), a.dtype)
+    lanes, scratch = np.empty(width, a.dtype), np.empty((3, width), a.dtype)
     for r in needed:
         lanes[:] = 0
         for low in range(first * SEGMENT, vocab, LANES):
             high = min(low + width, vocab)
             p, q = _load(pairs, r, low, high, scratch)
             if tokens.shape[1] > 0 and _inside(tokens[r], low, high) > 0:
-                owed = scratch[3, : high - low]
+                owed = scratch[2, : high - low]
                 _owed(p, q, a[r], b[r], owed)
                 _replace(tokens[r], values[r], low, owed)
                 _add(lanes[: high - low], owed)
@@ -420,7 +432,7 @@ def _kept_mass(pairs, a, b, scales, owed, masses, partial, needed, first, last):
     # a few segments at a time, so that all scales find their columns and lanes in the cache
     width = 4 * SEGMENT
     lanes, below = np.empty((count, width), a.dtype), np.empty((count, width), a.dtype)
-    scratch = np.empty((4, width), a.dtype)
+    scratch = np.empty((3, width), a.dtype)
     for r in needed:
         for s in range(first, last, 4):
             end = min(s + 4, last)
@@ -430,7 +442,7 @@ def _kept_mass(pairs, a, b, scales, owed, masses, partial, needed, first, last):
                 high = min(low + (end - s) * SEGMENT, vocab)
                 p, q = _load(pairs, r, low, high, scratch)
                 if owed:
-                    target = scratch[3, : high - low]
+                    target = scratch[2, : high - low]
                     _owed(p, q, a[r], b[r], target)
                     q = target
                 for g in range(count):
@@ -444,25 +456,18 @@ def _kept_mass(pairs, a, b, scales, owed, masses, partial, needed, first, last):
 def _ratio_mass(pairs, edges, inverses, out, needed, first, last):
     """out [R, types, segments] = partial sums of h_{b-1} - h_b, with h before the first = p."""
     vocab, types = pairs.target.shape[1], out.shape[1]
-    lanes, scratch = np.empty((types, SEGMENT), edges.dtype), np.empty((4, SEGMENT), edges.dtype)
-    one, two = np.empty(SEGMENT, edges.dtype), np.empty(SEGMENT, edges.dtype)
+    lanes, scratch = np.empty((types, SEGMENT), edges.dtype), np.empty((3, SEGMENT), edges.dtype)
     for r in needed:
         for s in range(first, last):
             lanes[:] = 0
             for low in range(s * SEGMENT, vocab, LANES):
                 high = min(low + SEGMENT, vocab)
                 p, q = _load(pairs, r, low, high, scratch)
-                above, here = one[: high - low], two[: high - low]
+                above = scratch[2, : high - low]
                 above[:] = p
                 for b in range(types - 1):
-                    _hat(p, q, edges[b], inverses[b], here)
-                    lane = lanes[b]
-                    for j in range(high - low):
-                        lane[j] += above[j] - here[j]
-                    above, here = here, above
-                lane = lanes[types - 1]
-                for j in range(high - low):
-                    lane[j] += above[j]
+                    _add_type(p, q, edges[b], inverses[b], above, lanes[b])
+                _add(lanes[types - 1, : high - low], above)
             for b in range(types):
                 _fold_segments(lanes[b], s, s + 1, out[r, b])
 
@@ -485,7 +490,7 @@ def _add_gap(p, q, s, gained, lost):
 def _gap_mass(pairs, s, gained, lost, needed, first, last):
     """Partial sums [R, segments] of (s T - p)+ and of (p - s T)+."""
     vocab, width = pairs.target.shape[1], (last - first) * SEGMENT
-    lanes, scratch = np.empty((2, width), s.dtype), np.empty((3, width), s.dtype)
+    lanes, scratch = np.empty((2, width), s.dtype), np.empty((2, width), s.dtype)
     for r in needed:
         lanes[:] = 0
         for low in range(first * SEGMENT, vocab, LANES):
@@ -502,7 +507,7 @@ def _settle(pairs, chain, tiny, settled, needed, first, last):
     segments = (min(vocab, LANES) + SEGMENT - 1) // SEGMENT
     lanes, sums = np.empty(segments * SEGMENT, chain.dtype), np.empty((1, segments), np.float64)
     scratch, row, rest = (
-        np.empty((3, vocab), chain.dtype),
+        np.empty((2, vocab), chain.dtype),
         np.empty(vocab, chain.dtype),
         np.empty(vocab, chain.dtype),
     )
@@ -546,7 +551,7 @@ def _draw(pairs, a, b, c, d, clipped, tokens, values, uniform, out, needed, firs
     """out [R] = a token of each row of weights, or of the plain row where all of them are 0."""
     vocab, width = pairs.target.shape[1], RUN * SEGMENT
     masses = np.empty((vocab + SEGMENT - 1) // SEGMENT, np.float64)
-    tile, scratch = np.empty(width, a.dtype), np.empty((3, width), a.dtype)
+    tile, scratch = np.empty(width, a.dtype), np.empty((2, width), a.dtype)
 
     def weigh(r, first, last, plain):
         """The weights max(T - c p, d T), T = (a q - b p)+, overridden, of segments of columns."""
