@@ -87,28 +87,34 @@ def block_scan(
         The deepest accepted depth [B], `top` if none is; w and S there (S = 0 at a leaf).
     """
     depths = ratio.shape[1]
+    if depths == 0:
+        return top, start, torch.zeros_like(start)
     depth = torch.arange(1, depths + 1, device=nodes.device)
     below, leaf = depth > top[:, None], depth == length[:, None]
-    reachable = (below & (depth <= length[:, None]) & tested[:, None]).unbind(1)
-    weights, w = [], start
-    for i in range(depths):
-        w = torch.where(below[:, i], (w * ratio[:, i]).clamp(max=1.0), start)
-        weights.append(w)
-    missing = (1 - torch.stack(weights, 1)).unbind(1) if depths else ()
+    open_ = (below & (depth <= length[:, None]) & tested[:, None]).unbind(1)
     inner = torch.where(leaf, -1, nodes[:, 1:]).unbind(1)
-    nothing = torch.zeros_like(start)
-    found, weight, owed, open_ = top, start, nothing, None
-    for i in range(depths, 0, -1):
-        reached, w, h, mass = reachable[i - 1], weights[i - 1], weights[i - 1], nothing
-        if open_ is not None:
-            reached = reached & open_
-        if i < depths:
-            needed = torch.where(reached, inner[i - 1], -1)
-            mass = owed_mass(law(torch.full_like(length, i), needed), w)
-            h = torch.where(leaf[:, i - 1], w, divide(mass, mass + missing[i - 1]))
-        accepted = reached & (uniforms[:, i - 1] < h)
-        found = torch.where(accepted, i, found)
-        weight = torch.where(accepted, w, weight)
-        owed = torch.where(accepted & ~leaf[:, i - 1], mass, owed)
-        open_ = found == top
-    return found, weight, owed
+    weights, w = [], start
+    for under, step in zip(below.unbind(1), ratio.unbind(1), strict=True):
+        w = torch.where(under, (w * step).clamp(max=1.0), start)
+        weights.append(w)
+    weight = torch.stack(weights, 1)
+    missing, leaves, u = (1 - weight).unbind(1), leaf.unbind(1), uniforms.unbind(1)
+    rejected, masses, accepted = tested, [], []
+    for i in reversed(range(depths)):
+        reached = open_[i] & rejected
+        mass, h = torch.zeros_like(start), weights[i]
+        if i + 1 < depths:
+            needed = torch.where(reached, inner[i], -1)
+            mass = owed_mass(law(torch.full_like(length, i + 1), needed), weights[i])
+            # 0/0 fails the test, as 0 does
+            h = torch.where(leaves[i], weights[i], mass / (mass + missing[i]))
+        accepted.append(reached & (u[i] < h))
+        masses.append(mass)
+        rejected = rejected & ~accepted[-1]
+    passed = torch.stack(accepted[::-1], 1)
+    found = torch.where(passed, depth, top[:, None]).amax(1)
+    at = (found - 1).clamp(min=0)[:, None]
+    some = passed.any(1)
+    weight = torch.where(some, weight.gather(1, at)[:, 0], start)
+    owed = torch.stack(masses[::-1], 1).gather(1, at)[:, 0]
+    return found, weight, torch.where(some & (found < length), owed, 0.0)
