@@ -7,6 +7,7 @@ one) and ``ray`` (a local Ray runtime, or the one that the environment points to
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -60,7 +61,9 @@ def backend_context(backend: str, jobs: int = -1) -> Iterator[None]:
         except ImportError:
             raise ValueError("backend 'ray' needs the package ray") from None
         register_ray()
-    with joblib.parallel_config(name, n_jobs=jobs):
+    with joblib.parallel_config(name, n_jobs=jobs), warnings.catch_warnings():
+        # loky replaces a worker whose memory has grown; nothing is lost, and nobody need act
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         yield
 
 
