@@ -289,7 +289,8 @@ def _run(
         raise _BadInput(str(error)) from None
     except KeyboardInterrupt:
         kept = f"; go on with --results {results}" if results else ""
-        console.print(f"interrupted after {len(finished)} of {len(tasks)} checks{kept}")
+        said = f"interrupted after {len(finished)} of {len(tasks)} checks{kept}"
+        console.print(said, soft_wrap=True)  # a broken path could not be pasted
         sys.exit(130)
     order = {json.dumps([t.subject, t.scheme]): i for i, t in reversed(list(enumerate(tasks)))}
     finished.sort(key=lambda pair: order[json.dumps([pair[0].subject, pair[0].scheme])])

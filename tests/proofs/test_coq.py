@@ -110,7 +110,8 @@ def test_the_oracle_with_a_fault_differs(built, compare_trees, monkeypatch, tmp_
         pytest.skip("ocamlfind is missing")
     shutil.copy(built / "build" / "oracle.ml", tmp_path)
     main = (built / "ocaml" / "main.ml").read_text()
-    wrong = main.replace('"block" -> tree_block vs pd qt l', '"block" -> tree_block vs qt pd l')
+    right, exchanged = "tree_block vs pds qt l", "tree_block vs [qt] (List.hd pds) l"
+    wrong = main.replace(f'"block" -> {right}', f'"block" -> {exchanged}')
     assert wrong != main
     (tmp_path / "main.ml").write_text(wrong)
     shutil.copy(built / "build" / "oracle.mli", tmp_path)
