@@ -14,7 +14,8 @@ tells; sleeping and waiting for others is. Verification and yardstick take turns
 run is the median of the ratios of neighbours: what slows the machine's memory for longer than a
 pair slows both, and what strikes one of them moves one pair. A ratio that is too high is measured
 SPEED_TRIES times, and their median decides: slowness of the subject is there every time.
-docs/formats.md has the spread that the bounds were chosen from.
+docs/formats.md has the spread that the bounds were chosen from. A speed that was stored on another
+kind of processor is not compared, and the command says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import platform
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -40,7 +43,9 @@ __all__ = [
     "SPEED_RISE",
     "SPEED_TRIES",
     "accepted_length",
+    "comparable",
     "compare",
+    "processor",
     "read_baseline",
     "speed_ratio",
     "speed_within",
@@ -251,6 +256,23 @@ def read_baseline(path: str | Path) -> dict[str, dict[str, dict[str, Any]]]:
     if not isinstance(subjects, dict) or not subjects:
         raise ValueError(f"{path} has no subjects")
     return subjects
+
+
+def processor() -> str:
+    """The kind of processor that this is: speed ratios hold for one kind alone."""
+    kind = {"model name": platform.processor() or platform.machine(), "cpu family": "", "model": ""}
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    for name, _, value in (line.partition(":") for line in reversed(lines)):
+        if name.strip() in kind:
+            kind[name.strip()] = value.strip()
+    return f"{' '.join(' '.join(kind.values()).split())}, {os.cpu_count()} cores"
+
+
+def comparable(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What was stored for a scheme, without a speed that was measured on another processor."""
+    known = stored.get("processor", processor()) == processor()
+    return dict(stored) if known else {**stored, "speed_ratio": None}
 
 
 def compare(was: Mapping[str, Any], now: Mapping[str, Any] | None) -> list[str]:

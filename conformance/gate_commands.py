@@ -46,6 +46,8 @@ def gate(
     """
     try:
         stored = {} if update and not baseline.exists() else gating.read_baseline(baseline)
+        if not update:
+            stored = _comparable(stored)
         wanted = list(subjects or stored or ["fast"])
         unknown = [s for s in wanted if not update and s not in stored]
         if unknown:
@@ -87,6 +89,20 @@ def gate(
     if worse:
         sys.exit(1)
     click.echo("nothing is worse than the baseline")
+
+
+def _comparable(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The baseline without the speeds of other processors, which it names."""
+    here = gating.processor()
+    processors = {
+        was.get("processor", here) for schemes in stored.values() for was in schemes.values()
+    }
+    for other in sorted(processors - {here}):
+        click.echo(f"speed ratios stored on {other} are not compared on this {here}")
+    return {
+        subject: {scheme: gating.comparable(was) for scheme, was in schemes.items()}
+        for subject, schemes in stored.items()
+    }
 
 
 def _measure(
@@ -141,6 +157,7 @@ def _measure(
                     was = stored.get(verdict.scheme, {}).get("speed_ratio")
                     measure = partial(gating.speed_ratio, loaded, declaration, verdict.scheme)
                     entry |= gating.speed_within(was, measure)
+                    entry["processor"] = gating.processor()
             except (SubjectError, Unavailable) as error:
                 entry["reason"] = entry["reason"] or str(error)
             measured[verdict.scheme] = entry

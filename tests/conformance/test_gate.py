@@ -251,3 +251,9 @@ def test_written_compared_and_failed(tmp_path, monkeypatch):
     done = CliRunner().invoke(gate, timed)
     assert done.exit_code == 1
     assert f"worse: {subject} token_by_token: speed ratio" in done.output
+    # The same, stored on another kind of processor: said, and not compared.
+    planted["subjects"][subject]["token_by_token"]["processor"] = "another, 1 cores"
+    path.write_text(json.dumps(planted))
+    done = CliRunner().invoke(gate, timed)
+    assert done.exit_code == 0, done.output
+    assert "stored on another, 1 cores are not compared" in done.output
