@@ -9,6 +9,7 @@ its end or to the next state in which several histories meet.
 from __future__ import annotations
 
 import resource
+import sys
 import time
 from dataclasses import dataclass, replace
 from itertools import product
@@ -154,7 +155,7 @@ CASES = [
 @click.option("--naive-limit", default=20.0, show_default=True, help="Seconds; 0 leaves it out.")
 def main(naive_limit: float) -> None:
     """Time the exact enumeration beside the naive one."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 100)
     console.print(
         f"rationals: {backend()}; rows: Dirichlet(1), rounded to thousandths, full support"
     )
