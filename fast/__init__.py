@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from draftproof.fast import verifiers
 from draftproof.fast.tree import Batch, Result, Uniforms, validate
 
@@ -21,6 +22,7 @@ VERIFIERS: dict[str, Callable[..., Result]] = verifiers.VERIFIERS
 """Scheme name -> verify(batch, uniforms, **options)."""
 
 
+@torch.no_grad()  # decisions have no gradient, and the rows may come from a model that has
 def verify(
     scheme: str,
     batch: Batch,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from draftproof.fast import Batch, Uniforms, verify
+from draftproof.fast import VERIFIERS, Batch, Uniforms, verify
 from draftproof.fast.philox import ACCEPT, TOKEN, philox4x32, uniforms
 from draftproof.fast.tree import row_sum_tolerance
 from fast_blocks import batch_of, random_block, uniforms_for
@@ -198,3 +198,19 @@ def test_rounded_softmax_rows_are_accepted(dtype: torch.dtype) -> None:
         error = (rows.to(torch.float64).sum(1) - 1).abs().max()
         assert error <= row_sum_tolerance(dtype, vocab)
     assert row_sum_tolerance(torch.float32, 151_936) <= 1e-3
+
+
+@pytest.mark.parametrize("scheme", sorted(VERIFIERS))
+def test_rows_with_a_gradient_give_the_same_tokens(scheme: str) -> None:
+    """Rows that come from a model outside `torch.no_grad` are rows like others."""
+    drafts = 1 if scheme in ("token_by_token", "block", "greedy_block") else 2
+    blocks = [random_block(random.Random(seed), 4, drafts, 2) for seed in range(6)]
+    batch = batch_of(blocks, torch.float32)
+    uniforms = uniforms_for(batch, 3)
+    learning = dataclasses.replace(
+        batch,
+        draft_rows=batch.draft_rows.clone().requires_grad_(),
+        target_rows=batch.target_rows.clone().requires_grad_(),
+    )
+    expected = verify(scheme, batch, uniforms)
+    assert torch.equal(verify(scheme, learning, uniforms).tokens, expected.tokens)
