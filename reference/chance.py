@@ -208,8 +208,8 @@ def enumerate_law(program: Callable[[Chance], T], *, merge: bool = False) -> Law
     reached: dict[T | _State, Number] = {start: ONE}
     for state in reversed(finished):  # a state comes after all those that lead to it
         mass = reached.pop(state)
-        for end, chance in segments[state].items():
-            reached[end] = reached.get(end, ZERO) + mass * chance
+        for end, probability in segments[state].items():
+            reached[end] = reached.get(end, ZERO) + mass * probability
     for end in reached:
         if isinstance(end, _State):
             raise ValueError(f"the program comes back to {end.values}: name what has changed since")
